@@ -1,0 +1,45 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace caravan::config {
+
+enum class queue_type : std::uint8_t { channel, level, redis, dummy };
+enum class unique_until : std::uint8_t { start, done, time };
+enum class sync_mode : std::uint8_t { always, interval, never };
+
+/// [queue.NAME] over [queue], defaults filled in and bounds checked by read_queue_settings: whoever holds one need not
+/// check again.
+struct queue_settings {
+  std::string name;
+  queue_type type = queue_type::level;      ///< TYPE
+  std::string datadir;                      ///< DATADIR, absolute; level only
+  std::string conn_str;                     ///< CONN_STR; redis only, else empty
+  std::string queue_full_name;              ///< NAME + QUEUE_NAME ("_queue"): the prefix of its rows
+  std::string set_full_name;                ///< queue_full_name + SET_NAME ("_unique"): the prefix of its keys
+  std::size_t length = 100'000;             ///< LENGTH >= 1. Items waiting before push answers queue_full
+  std::size_t batch_length = 20;            ///< BATCH_LENGTH >= 1. Most items of one handler call
+  std::optional<unsigned> max_workers = 1;  ///< MAX_WORKERS; absent: max(1, min(cores/2, 10)); none (INI: <= 0): no limit
+  bool unique = false;                      ///< UNIQUE
+  unique_until until = unique_until::start; ///< UNIQUE_UNTIL = start | done | a duration
+  std::chrono::milliseconds unique_lifetime{0};           ///< the duration of UNIQUE_UNTIL
+  std::string handler;                      ///< HANDLER = exec:COMMAND | http(s)://URL; empty: none here
+  sync_mode sync = sync_mode::interval;     ///< SYNC = always | interval:<ms> | never; level only
+  std::chrono::milliseconds sync_interval{1000};          ///< the <ms> of SYNC = interval:<ms>
+  std::chrono::milliseconds batch_debounce{0};            ///< BATCH_DEBOUNCE; 0: adaptive
+  std::chrono::milliseconds push_timeout{5000};           ///< PUSH_TIMEOUT. How long a push waits for room
+  std::chrono::milliseconds requeue_delay{1000};          ///< REQUEUE_DELAY. Before a wholly unhandled batch comes again
+  std::chrono::milliseconds timeout{0};                   ///< TIMEOUT of one handler call; 0: none
+  std::uint32_t max_attempts = 0;                         ///< MAX_ATTEMPTS; 0: no limit
+  std::chrono::milliseconds worker_idle{1000};            ///< WORKER_IDLE. An idle worker beyond the first ends after this
+  std::chrono::milliseconds shutdown_timeout{2000};       ///< SHUTDOWN_TIMEOUT. 0: run what waits once instead
+  std::chrono::milliseconds lease{30'000};                ///< LEASE of a batch without a sign of life from its pool
+  std::chrono::milliseconds idempotency_window{1'800'000};///< IDEMPOTENCY_WINDOW. How long a push's idempotency key is known
+  std::size_t max_item_size = 1 << 20;                    ///< MAX_ITEM_SIZE, bytes of one item's payload
+};
+
+}  // namespace caravan::config

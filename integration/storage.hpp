@@ -1,0 +1,123 @@
+#pragma once
+
+/// Where the items of one queue live.
+
+#include "messages/record.hpp"
+
+#include <caravan/error.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace caravan {
+
+/// What became of one record of an append.
+struct append_result {
+  enum class kind : std::uint8_t {
+    stored,            ///< written under `id`
+    already_in_queue,  ///< its unique key is held by `id`; not written
+    repeated,          ///< its idempotency key was seen before, for `id`; not written
+  };
+  kind what = kind::stored;
+  item_id id;
+};
+
+/// Moves a record from one state to another, with new contents.
+struct record_move {
+  record_ref from;
+  record to;  ///< to.id == from.id; to.state and to.due say where it goes
+};
+
+/// How long an item holds its unique key.
+struct unique_policy {
+  enum class until : std::uint8_t {
+    none,   ///< a simple queue: nothing is unique
+    start,  ///< until a worker has it
+    done,   ///< until it is erased
+    time,   ///< for `lifetime` from its append, whatever becomes of it; a released key is free at once
+  };
+  until kind = until::none;
+  std::chrono::milliseconds lifetime{0};
+};
+
+struct storage_counts {
+  std::size_t waiting = 0;
+  std::size_t delayed = 0;
+  std::size_t dead = 0;
+};
+
+/// Where a read goes on: after this place. Waiting and dead records are in id order (due is ignored), delayed ones in
+/// (due, id) order. The default stands before everything.
+struct read_cursor {
+  wall_time due = wall_time::min();
+  item_id id;
+};
+
+/// A log with deletes over the records of one queue.
+///
+/// A delivered item is not removed: it stays until it is erased, so a crash at any point redelivers and never loses.
+/// Unique and idempotency keys change in the same atomic step as the records that own them.
+///
+/// Threads: append() is called by one thread at a time; everything else may run beside it and beside itself.
+/// Calls may block on the engine. After close() every call answers queue_closed.
+/// Every implementation passes tests/contract/storage_contract.hpp.
+class storage {
+public:
+  virtual ~storage() = default;
+
+  /// Gives each record an id above all earlier ones (>= the item_id of `now`), sets pushed_at if it is not set, and
+  /// writes them all or none. Once it returns they are as durable as the backend promises. A record whose unique key is
+  /// taken, in the store or by an earlier record of the same call, is left out, and so is one whose idempotency key
+  /// is known; both keep id 0. A record whose `due` is after `now` becomes delayed, every other one waiting.
+  /// Results are in the order of `records`, which are updated in place (id, state, digest, pushed_at).
+  /// backend_failed: nothing is visible, but whether the bytes reached the disk is unknown.
+  virtual expected<std::vector<append_result>> append(std::span<record> records, wall_time now) = 0;
+
+  /// Up to `max` records of a state after the cursor, in order.
+  virtual expected<std::vector<record>> read(record_state state, read_cursor after, std::size_t max) = 0;
+
+  /// The record under this id, whatever its state; nothing when there is none (no error).
+  virtual expected<std::optional<record>> find(item_id id) = 0;
+
+  /// Forgets records. One that is not there is no error: an acknowledgement may arrive twice. Frees their unique keys
+  /// where they still own them, except under until::time.
+  /// `low_water`: no waiting record below it is needed any more; a later open need not look there. A lower bound: too
+  /// low costs a scan, too high would lose work.
+  /// Need not be durable on return: what a crash takes back is delivered again.
+  virtual expected<void> erase(std::span<const record_ref> refs, item_id low_water) = 0;
+
+  /// Moves records between states, or rewrites them in place, all or none. One that is no longer there is left out in
+  /// silence (an erase won). Moving to dead frees the unique key. As durable as an append.
+  virtual expected<void> update(std::span<const record_move> moves) = 0;
+
+  /// Frees the unique keys that these records still own; the records stay.
+  virtual expected<void> release(std::span<const record_ref> refs) = 0;
+
+  /// The id that holds a unique key, or nothing. A simple queue holds none, whatever is in it.
+  virtual expected<std::optional<item_id>> key_owner(const key_digest& digest) = 0;
+
+  /// Cheap: kept up to date, not counted.
+  [[nodiscard]] virtual storage_counts count() const = 0;
+
+  /// Forgets every record of a state and frees their keys. Returns how many. Idempotency keys stay.
+  virtual expected<std::size_t> clear(record_state state) = 0;
+
+  /// Writes out what waits and lets go of the engine. Idempotent.
+  virtual expected<void> close() = 0;
+
+  /// True when calls may wait for a disk or a network, so that an actor must not make them on a shared thread.
+  [[nodiscard]] virtual bool blocks() const noexcept = 0;
+};
+
+/// The digest of a record's unique key: of `key`, or of the payload when the key is empty.
+[[nodiscard]] key_digest digest_of(std::string_view key_or_payload) noexcept;
+
+/// The lowest id that an append at this instant may use.
+[[nodiscard]] item_id first_id_at(wall_time now) noexcept;
+
+}  // namespace caravan

@@ -1,0 +1,67 @@
+#pragma once
+
+/// The item as a backend keeps it and a queue hands it out. Plain: no CAF here.
+
+#include <caravan/item_id.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace caravan {
+
+/// Wall-clock instants as they are stored and shown: milliseconds since 1970 UTC. The epoch itself means "none".
+using wall_time = std::chrono::sys_time<std::chrono::milliseconds>;
+
+/// Where an item stands in its backend. In flight is no state of a backend: such an item is still where it was.
+/// On disk and on the wire: append only.
+enum class record_state : std::uint8_t {
+  waiting = 0,  ///< in line, by id
+  delayed = 1,  ///< not before its due time; by (due, id). Stays here once due, until it is erased or moved
+  dead = 2,     ///< gave up; kept to be seen, replayed or removed
+};
+
+/// 128 bits that stand for a unique key. All zero: the item has none.
+struct key_digest {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+
+  explicit operator bool() const noexcept { return (high | low) != 0; }
+  friend auto operator<=>(const key_digest&, const key_digest&) = default;
+};
+
+using header_list = std::vector<std::pair<std::string, std::string>>;
+
+struct record {
+  item_id id;                       ///< 0 until appended
+  record_state state = record_state::waiting;
+  std::string payload;              ///< JSON text; neither queue nor backend looks inside
+  std::string key;                  ///< unique queues: the caller's key; empty: the payload itself
+  key_digest digest;                ///< of the key or payload; all zero in a simple queue
+  wall_time pushed_at{};
+  wall_time due{};                  ///< delayed items: not before this
+  std::int32_t priority = 0;        ///< higher first
+  std::uint32_t attempts = 0;       ///< handler calls that ended in a failure
+  std::uint32_t max_attempts = 0;   ///< 0: as the queue is set
+  std::chrono::milliseconds timeout{0};    ///< of one handler call; 0: as the queue is set
+  std::chrono::milliseconds retention{0};  ///< how long the finished item is kept; 0: not at all
+  wall_time deadline{};             ///< past this the handler is not called any more
+  std::string order_by;             ///< items that share it are handled one after another
+  std::string idempotency_key;      ///< a repeated push with the same key answers with the first one's id
+  std::string last_error;           ///< why the last attempt failed, or why it is dead
+  header_list headers;              ///< trace context and the caller's own
+};
+
+/// What a backend needs to find a record again without reading it.
+struct record_ref {
+  item_id id;
+  record_state state = record_state::waiting;
+  wall_time due{};
+  key_digest digest;
+};
+
+inline record_ref ref_of(const record& r) { return {r.id, r.state, r.due, r.digest}; }
+
+}  // namespace caravan
