@@ -68,7 +68,8 @@ public:
     const auto first = std::move(results_.front());
     results_.pop_front();
     changed_.notify_all();
-    if (first->error) std::rethrow_exception(first->error);
+    // Taken out, as the worker may still hold its place: the last user of an exception is then the one who gets it.
+    if (auto error = std::move(first->error)) std::rethrow_exception(std::move(error));
     return std::move(first->value);
   }
 
