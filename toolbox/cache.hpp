@@ -69,8 +69,9 @@ public:
   /// With an expiry of its own, spread like the common one.
   void set(const Key& key, Value value, std::chrono::nanoseconds expiry) {
     const std::lock_guard guard{mutex_};
-    purge();
-    const auto until = expiry > std::chrono::nanoseconds::zero() ? later(time_, spread(expiry)) : steady_time::max();
+    const auto now = time_.now();
+    purge(now);
+    const auto until = expiry > std::chrono::nanoseconds::zero() ? later(now, spread(expiry)) : steady_time::max();
     if (const auto found = entries_.find(key); found != entries_.end()) {
       found->second->value = std::move(value);
       found->second->until = until;
@@ -118,7 +119,7 @@ public:
   /// True if there was one.
   bool remove(const Key& key) {
     const std::lock_guard guard{mutex_};
-    purge();
+    purge(time_.now());
     const auto found = entries_.find(key);
     if (found == entries_.end()) return false;
     erase(found->second);
@@ -127,7 +128,7 @@ public:
 
   [[nodiscard]] std::size_t size() {
     const std::lock_guard guard{mutex_};
-    purge();
+    purge(time_.now());
     return entries_.size();
   }
   [[nodiscard]] cache_statistics statistics() const {
@@ -145,10 +146,11 @@ private:
   struct nothing {};
 
   std::optional<Value> look(const Key& key) {
-    purge();
+    const auto now = time_.now();
+    purge(now);
     const auto found = entries_.find(key);
     if (found == entries_.end()) return std::nullopt;
-    if (found->second->until <= time_.now()) {
+    if (found->second->until <= now) {
       erase(found->second);
       return std::nullopt;
     }
@@ -162,8 +164,8 @@ private:
     order_.erase(at);
   }
   // Gives back the memory of what nobody asks for any more. The ring's ticks are coarse; get looks at the exact moment.
-  void purge() {
-    expiries_.advance(tick_at(time_.now()), [this](Key&& key, nothing) {
+  void purge(steady_time now) {
+    expiries_.advance(tick_at(now), [this](Key&& key, nothing) {
       const auto found = entries_.find(key);
       order_.erase(found->second);
       entries_.erase(found);

@@ -57,7 +57,7 @@ class pool {
     const std::size_t limit;
     std::size_t out = 0;              // lent, or being opened
     bool closed = false;
-    const clock* time = nullptr;      // only touched while the pool lives: not after closed
+    const clock* time = nullptr;      // for the age of what comes back; none if age does not matter, or closed
   };
 
 public:
@@ -96,7 +96,7 @@ public:
         --home->out;
         // Room was reserved for as many as there can be, so this does not allocate.
         if (resource_ && !home->closed) {
-          home->idle.push_back({std::move(*resource_), home->time->now()});
+          home->idle.push_back({std::move(*resource_), home->time != nullptr ? home->time->now() : steady_time{}});
           resource_.reset();
         }
         home->freed.notify_one();
@@ -113,7 +113,7 @@ public:
     : open_(std::move(open)), options_(options), time_(time), state_(std::make_shared<state>(limit)) {
     if (limit == 0) throw std::invalid_argument("pool: the limit must be above zero");
     if (!open_) throw std::invalid_argument("pool: a function that opens a resource is needed");
-    state_->time = &time;
+    if (options.max_age > std::chrono::nanoseconds::zero()) state_->time = &time;
   }
   pool(const pool&) = delete;
   pool& operator=(const pool&) = delete;
@@ -124,39 +124,23 @@ public:
   /// Only if one is idle or may be opened.
   [[nodiscard]] outcome<lease> try_get() { return get(std::chrono::nanoseconds::zero()); }
   [[nodiscard]] outcome<lease> get(std::chrono::nanoseconds timeout, std::stop_token stop = {}) {
-    const auto deadline = later(time_, timeout);
     auto& s = *state_;
+    {
+      // Mostly there is one: then neither clock nor stop token matters.
+      std::unique_lock lock{s.mutex};
+      if (s.closed || s.out < s.limit) return take(lock);
+    }
+    const auto deadline = later(time_, timeout);
     const std::stop_callback wake{stop, [&s] {
       const std::lock_guard guard{s.mutex};
       s.freed.notify_all();
     }};
-    std::vector<idle_resource> aged;  // destroyed after the lock is released
     std::unique_lock lock{s.mutex};
     const bool ready = wait_until(s.freed, lock, time_, deadline,
                                   [&] { return s.closed || s.out < s.limit || stop.stop_requested(); });
-    if (s.closed) return failure{fault::closed, "the pool is closed"};
-    if (s.out >= s.limit) {
-      if (ready) return failure{fault::cancelled, "the caller stopped waiting for a resource"};
-      return failure{fault::timed_out, "all " + std::to_string(s.limit) + " resources are in use"};
-    }
-    ++s.out;
-    take_aged(aged);
-    if (!s.idle.empty()) {
-      auto resource = std::move(s.idle.back().resource);
-      s.idle.pop_back();
-      lock.unlock();
-      return lease{state_, std::move(resource)};
-    }
-    lock.unlock();
-    aged.clear();  // before the new one: the other side counts both
-    try {
-      return lease{state_, open_()};
-    } catch (...) {
-      const std::lock_guard guard{s.mutex};
-      --s.out;
-      s.freed.notify_one();
-      throw;
-    }
+    if (s.closed || s.out < s.limit) return take(lock);
+    if (ready) return failure{fault::cancelled, "the caller stopped waiting for a resource"};
+    return failure{fault::timed_out, "all " + std::to_string(s.limit) + " resources are in use"};
   }
 
   /// Destroys what has been idle for longer than max_age; for owners with a timer. How many that were.
@@ -191,6 +175,30 @@ public:
   }
 
 private:
+  // An idle one or a new one; called with the lock held and room for one, or closed.
+  outcome<lease> take(std::unique_lock<std::mutex>& lock) {
+    auto& s = *state_;
+    if (s.closed) return failure{fault::closed, "the pool is closed"};
+    ++s.out;
+    std::vector<idle_resource> aged;
+    take_aged(aged);
+    if (!s.idle.empty()) {
+      auto resource = std::move(s.idle.back().resource);
+      s.idle.pop_back();
+      lock.unlock();
+      return lease{state_, std::move(resource)};
+    }
+    lock.unlock();
+    aged.clear();  // before the new one: the other side counts both
+    try {
+      return lease{state_, open_()};
+    } catch (...) {
+      const std::lock_guard guard{s.mutex};
+      --s.out;
+      s.freed.notify_one();
+      throw;
+    }
+  }
   // Those in front have waited longest.
   void take_aged(std::vector<idle_resource>& aged) {
     if (options_.max_age <= std::chrono::nanoseconds::zero()) return;

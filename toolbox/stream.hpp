@@ -92,6 +92,14 @@ public:
 
   template <class Keep>
   stream filter(Keep keep, int workers = 1) {
+    if (workers <= 1)
+      return stream{[in = take(), keep = std::move(keep)]() mutable -> std::optional<T> {
+        while (auto value = in.next()) {
+          bool kept = false;
+          if (run_safe([&] { kept = keep(std::as_const(*value)); }) && kept) return value;
+        }
+        return std::nullopt;
+      }};
     return walk<T>(
       [keep = std::move(keep)](T value, auto& emit) mutable {
         if (keep(std::as_const(value))) emit(std::move(value));
@@ -101,6 +109,13 @@ public:
   template <class Convert>
   auto map(Convert convert, int workers = 1) {
     using to = std::decay_t<std::invoke_result_t<Convert&, T>>;
+    if (workers <= 1)
+      return stream<to>{[in = take(), convert = std::move(convert)]() mutable -> std::optional<to> {
+        std::optional<to> made;
+        while (auto value = in.next())
+          if (run_safe([&] { made.emplace(convert(std::move(*value))); })) break;
+        return made;
+      }};
     return walk<to>([convert = std::move(convert)](T value, auto& emit) mutable { emit(convert(std::move(value))); },
                     workers);
   }
