@@ -34,7 +34,7 @@ class backoff {
 public:
   backoff() : backoff(backoff_options{}) {}
   explicit backoff(backoff_options options)
-    : options_(options), random_(options.seed != 0 ? options.seed : std::random_device{}()) {
+      : options_(options), random_(options.seed != 0 ? options.seed : std::random_device{}()) {
     if (options.first < std::chrono::nanoseconds::zero())
       throw std::invalid_argument("backoff: the first pause must not be negative");
     if (options.most < options.first)

@@ -7,7 +7,7 @@
 ///   toolbox::breaker database;
 ///   auto user = database.run([&] { return load(7); });             // outcome<...>: rejected, or what load returned
 ///   if (auto pass = database.allow()) pass->accept(call_it());      // by hand: accept(true) or accept(false)
-///   auto shown = database.run_or(load, [](const toolbox::failure&) { return nobody; });   // in place of a refused call
+///   auto shown = database.run_or(load, [](const toolbox::failure&) { return nobody; });   // if it was refused
 ///
 /// The share refused is max(0, (calls - 5 - k * successes) / (calls + 1)), where k is 1.5 and sinks towards 1.1 with
 /// the share of intervals in which everything failed. After a second without any passing call one is let through.
@@ -35,11 +35,11 @@ namespace caravan::toolbox {
 struct breaker_options {
   std::chrono::nanoseconds window = std::chrono::seconds{10};
   std::size_t buckets = 40;
-  double k = 1.5;                   ///< how many calls one success pays for
-  double least_k = 1.1;             ///< the same when every interval failed
-  std::uint64_t protection = 5;     ///< so many calls never lead to a refusal
+  double k = 1.5;                ///< how many calls one success pays for
+  double least_k = 1.1;          ///< the same when every interval failed
+  std::uint64_t protection = 5;  ///< so many calls never lead to a refusal
   std::chrono::nanoseconds force_pass_after = std::chrono::seconds{1};
-  std::uint64_t seed = 0;           ///< of the draw; 0: a random one
+  std::uint64_t seed = 0;  ///< of the draw; 0: a random one
 };
 
 /// What the window holds.
@@ -70,10 +70,11 @@ public:
   };
 
   explicit breaker(breaker_options options = {}, const clock& time = real_clock::shared())
-    : options_(options), time_(time),
-      window_(options.buckets, options.window / static_cast<std::int64_t>(std::max<std::size_t>(options.buckets, 1)),
-              current_bucket::use, time),
-      random_(options.seed != 0 ? options.seed : std::random_device{}()) {}
+      : options_(options),
+        time_(time),
+        window_(options.buckets, options.window / static_cast<std::int64_t>(std::max<std::size_t>(options.buckets, 1)),
+                current_bucket::use, time),
+        random_(options.seed != 0 ? options.seed : std::random_device{}()) {}
   breaker(const breaker&) = delete;
   breaker& operator=(const breaker&) = delete;
 
@@ -136,9 +137,9 @@ public:
     const auto h = history();
     const auto buckets = static_cast<double>(options_.buckets);
     const auto k = std::max(options_.least_k, options_.k - (options_.k - options_.least_k) *
-                                                             static_cast<double>(h.failing_buckets) / buckets);
-    const auto surplus = static_cast<double>(h.total) - static_cast<double>(options_.protection) -
-                         k * static_cast<double>(h.accepted);
+                                                               static_cast<double>(h.failing_buckets) / buckets);
+    const auto surplus =
+        static_cast<double>(h.total) - static_cast<double>(options_.protection) - k * static_cast<double>(h.accepted);
     if (surplus <= 0) return 0;
     // Intervals without any failure at the end say that it is over.
     return surplus / static_cast<double>(h.total + 1) * (1 - static_cast<double>(h.working_buckets) / buckets);
@@ -161,8 +162,7 @@ private:
     const std::lock_guard guard{mutex_};
     const auto now = time_.now();
     const bool forced = passed_before_ && now - last_pass_ > options_.force_pass_after;
-    if (share > 0 && !forced && std::uniform_real_distribution<double>{0, 1}(random_) < share)
-      return false;
+    if (share > 0 && !forced && std::uniform_real_distribution<double>{0, 1}(random_) < share) return false;
     passed_before_ = true;
     last_pass_ = now;
     return true;

@@ -48,7 +48,7 @@ class bulk_executor {
 public:
   explicit bulk_executor(std::function<void(std::vector<Task>)> execute, bulk_options options = {},
                          const clock& time = real_clock::shared())
-    : executor_(options.interval, {check(std::move(execute), options), options.tasks, {}}, time) {}
+      : executor_(options.interval, {check(std::move(execute), options), options.tasks, {}}, time) {}
 
   void add(Task task) { executor_.add(std::move(task)); }
   bool flush() { return executor_.flush(); }

@@ -61,8 +61,10 @@ class cache {
 
 public:
   explicit cache(cache_options options = {}, const clock& time = real_clock::shared())
-    : options_(options), time_(time), start_(time.now()),
-      random_(options.seed != 0 ? options.seed : std::random_device{}()) {}
+      : options_(options),
+        time_(time),
+        start_(time.now()),
+        random_(options.seed != 0 ? options.seed : std::random_device{}()) {}
 
   /// Stores or replaces; counts as a use.
   void set(const Key& key, Value value) { set(key, std::move(value), options_.expiry); }

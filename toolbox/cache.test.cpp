@@ -11,7 +11,7 @@
 using namespace caravan::toolbox;
 using namespace caravan::toolbox::testing;
 
-CAF_TEST(TOOL-025 set and get and an expiry of its own) {
+CAF_TEST("TOOL-025" set and get and an expiry of its own) {
   manual_clock time;
   cache<std::string, std::string> c{{.expiry = 2s}, time};
   c.set("first", "first element");
@@ -22,7 +22,7 @@ CAF_TEST(TOOL-025 set and get and an expiry of its own) {
   CAF_CHECK(c.get("first") == std::nullopt);
 }
 
-CAF_TEST(TOOL-027 take loads once) {
+CAF_TEST("TOOL-027" take loads once) {
   cache<std::string, std::string> c{{.expiry = 2s}};
   std::atomic<int> loads{0};
   std::atomic<int> right{0};
@@ -39,7 +39,7 @@ CAF_TEST(TOOL-027 take loads once) {
   CAF_CHECK_EQUAL(c.size(), 1u);
 }
 
-CAF_TEST(TOOL-029 take does not store errors) {
+CAF_TEST("TOOL-029" take does not store errors) {
   // Once returned and once thrown. All hundred are inside before the load ends, however slow the machine is.
   for (const bool throwing : {false, true}) {
     cache<std::string, int, outcome<int>> c;
@@ -67,7 +67,7 @@ CAF_TEST(TOOL-029 take does not store errors) {
   }
 }
 
-CAF_TEST(TOOL-030 the limit evicts the oldest) {
+CAF_TEST("TOOL-030" the limit evicts the oldest) {
   cache<int, std::string> c{{.limit = 3}};
   for (int i = 1; i <= 4; ++i) c.set(i, std::to_string(i));
   CAF_CHECK(c.get(1) == std::nullopt);
@@ -75,7 +75,7 @@ CAF_TEST(TOOL-030 the limit evicts the oldest) {
   CAF_CHECK_EQUAL(c.size(), 3u);
 }
 
-CAF_TEST(TOOL-031 get refreshes) {
+CAF_TEST("TOOL-031" get refreshes) {
   cache<int, int> c{{.limit = 3}};
   for (int i = 1; i <= 4; ++i) c.set(i, i);
   CAF_CHECK(c.get(2) == 2);
@@ -86,7 +86,7 @@ CAF_TEST(TOOL-031 get refreshes) {
   CAF_CHECK(c.get(2) == 2);
 }
 
-CAF_TEST(TOOL-032 expiries are spread by five percent) {
+CAF_TEST("TOOL-032" expiries are spread by five percent) {
   manual_clock time;
   cache<int, int> c{{.expiry = 10s, .seed = 7}, time};
   for (int i = 0; i < 1000; ++i) c.set(i, i);
@@ -179,7 +179,8 @@ CAF_TEST(the cache equals a plain list in order of use) {
           RC_ASSERT(c.remove(key) == (found != plain.end()));
           if (found != plain.end()) plain.erase(found);
           break;
-        default: time.advance(std::chrono::milliseconds{*rc::gen::inRange(0, 700)});
+        default:
+          time.advance(std::chrono::milliseconds{*rc::gen::inRange(0, 700)});
       }
     }
     // Memory may be given back up to a tick late, so sizes are compared by what can be found.
@@ -199,14 +200,17 @@ CAF_TEST(eight threads stress the cache) {
     for (int i = 0; i < 4000 / slowdown; ++i) {
       const int key = (i * 7 + thread) % 100;
       switch (i % 4) {
-        case 0: c.set(key, key); break;
+        case 0:
+          c.set(key, key);
+          break;
         case 1:
           if (const auto got = c.get(key); got && *got != key) ++wrong;
           break;
         case 2:
           if (c.take(key, [&] { return key; }) != key) ++wrong;
           break;
-        default: c.remove(key);
+        default:
+          c.remove(key);
       }
     }
   });

@@ -2,7 +2,8 @@
 
 /// Collects things and hands them on when together they have a size, or as many as there are once an interval.
 ///
-///   toolbox::chunk_executor<std::string> upload{[&](std::vector<std::string> parts) { send(parts); }, {.bytes = 4096}};
+///   using texts = std::vector<std::string>;
+///   toolbox::chunk_executor<std::string> upload{[&](texts parts) { send(parts); }, {.bytes = 4096}};
 ///   upload.add(text, text.size());
 ///   upload.wait();                               // all sent
 ///
@@ -56,7 +57,7 @@ class chunk_executor {
 public:
   explicit chunk_executor(std::function<void(std::vector<Task>)> execute, chunk_options options = {},
                           const clock& time = real_clock::shared())
-    : executor_(options.interval, {check(std::move(execute), options), options.bytes, {}, 0}, time) {}
+      : executor_(options.interval, {check(std::move(execute), options), options.bytes, {}, 0}, time) {}
 
   void add(Task task, std::size_t size) { executor_.add(std::pair<Task, std::size_t>{std::move(task), size}); }
   bool flush() { return executor_.flush(); }

@@ -5,7 +5,7 @@
 ///
 ///   toolbox::cond changed;
 ///   auto [signalled, remaining] = changed.wait(2s);      // another thread: changed.signal();
-///   if (signalled) std::tie(signalled, remaining) = changed.wait(remaining);
+///   if (signalled) use(changed.wait(remaining));         // the next one within the same two seconds
 ///
 /// Standard: std::condition_variable, plus the wake-ups without a cause left out. A signal wakes one waiter; without
 /// a waiter it is lost, and it never blocks. To wait for a state rather than an event, use std::condition_variable

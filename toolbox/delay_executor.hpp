@@ -30,7 +30,7 @@ namespace caravan::toolbox {
 class delay_executor {
 public:
   delay_executor(std::function<void()> task, std::chrono::nanoseconds delay, const clock& time = real_clock::shared())
-    : task_(std::move(task)), delay_(delay), time_(time) {
+      : task_(std::move(task)), delay_(delay), time_(time) {
     if (!task_) throw std::invalid_argument("delay_executor: a function is needed");
   }
   delay_executor(const delay_executor&) = delete;

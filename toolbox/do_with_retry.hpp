@@ -36,38 +36,38 @@
 namespace caravan::toolbox {
 
 struct retry_options {
-  unsigned count = 3;                     ///< tries in all, the first one included; 0 counts as 1
-  std::chrono::nanoseconds interval{0};   ///< pause between two tries
-  std::chrono::nanoseconds timeout{0};    ///< for everything together; 0: none
+  unsigned count = 3;                                    ///< tries in all, the first one included; 0 counts as 1
+  std::chrono::nanoseconds interval{0};                  ///< pause between two tries
+  std::chrono::nanoseconds timeout{0};                   ///< for everything together; 0: none
   std::function<std::chrono::nanoseconds()> pause = {};  ///< in place of interval, e.g. a backoff's next
   std::stop_token stop = {};
 };
 
 template <class Result>
 struct retried {
-  std::optional<Result> last;   ///< of the last try that returned; none only if stopped before the first
+  std::optional<Result> last;  ///< of the last try that returned; none only if stopped before the first
   unsigned tries = 0;
-  std::optional<fault> why;     ///< none: success. failed: no try left. timed_out or cancelled: it was given up
+  std::optional<fault> why;  ///< none: success. failed: no try left. timed_out or cancelled: it was given up
 
   explicit operator bool() const noexcept { return !why; }
 };
 
 template <class Task, class Ignore>
-  requires(!std::is_base_of_v<clock, std::remove_cvref_t<Ignore>>)
-auto do_with_retry(Task task, const retry_options& options, Ignore ignore, const clock& time = real_clock::shared()) {
+requires(!std::is_base_of_v<clock, std::remove_cvref_t<Ignore>>) auto do_with_retry(
+    Task task, const retry_options& options, Ignore ignore, const clock& time = real_clock::shared()) {
   constexpr bool takes_number = std::is_invocable_v<Task&, unsigned>;
-  using result = typename std::conditional_t<takes_number, std::invoke_result<Task&, unsigned>,
-                                             std::invoke_result<Task&>>::type;
+  using result =
+      typename std::conditional_t<takes_number, std::invoke_result<Task&, unsigned>, std::invoke_result<Task&>>::type;
   static_assert(testable<result>, "a function that is retried returns something that tests true or false");
 
-  const auto deadline = options.timeout > std::chrono::nanoseconds::zero() ? later(time, options.timeout)
-                                                                           : steady_time::max();
+  const auto deadline =
+      options.timeout > std::chrono::nanoseconds::zero() ? later(time, options.timeout) : steady_time::max();
   std::mutex mutex;
   std::condition_variable stopped;
   const std::stop_callback wake{options.stop, [&] {
-    const std::lock_guard guard{mutex};
-    stopped.notify_all();
-  }};
+                                  const std::lock_guard guard{mutex};
+                                  stopped.notify_all();
+                                }};
   retried<result> report;
   const auto gave_up = [&](fault why) {
     report.why = why;
@@ -100,7 +100,8 @@ auto do_with_retry(Task task, const retry_options& options, Ignore ignore, const
 
 template <class Task>
 auto do_with_retry(Task task, const retry_options& options = {}, const clock& time = real_clock::shared()) {
-  return do_with_retry(std::move(task), options, [](const auto&) { return false; }, time);
+  return do_with_retry(
+      std::move(task), options, [](const auto&) { return false; }, time);
 }
 
 }  // namespace caravan::toolbox

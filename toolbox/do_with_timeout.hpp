@@ -1,7 +1,7 @@
 #pragma once
 
-/// A call may take for ever, and its caller must answer within a second. `do_with_timeout` runs the function on a thread
-/// of its own and stops waiting at the deadline, or when the caller's own stop token fires.
+/// A call may take for ever, and its caller must answer within a second. `do_with_timeout` runs the function on a
+/// thread of its own and stops waiting at the deadline, or when the caller's own stop token fires.
 ///
 ///   auto user = toolbox::do_with_timeout([id](std::stop_token stop) { return load(id, stop); }, 1s);
 ///   if (user.is(toolbox::fault::timed_out)) return try_later();
@@ -122,9 +122,9 @@ auto do_with_timeout(Task task, std::chrono::nanoseconds timeout, std::stop_toke
   bool done = false;
   {
     const std::stop_callback wake{stop, [&] {
-      const std::lock_guard guard{here->mutex};
-      here->changed.notify_all();
-    }};
+                                    const std::lock_guard guard{here->mutex};
+                                    here->changed.notify_all();
+                                  }};
     std::unique_lock lock{here->mutex};
     wait_until(here->changed, lock, time, deadline, [&] { return here->done || stop.stop_requested(); });
     done = here->done;

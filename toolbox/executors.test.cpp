@@ -56,7 +56,7 @@ struct sums {
 
 }  // namespace
 
-CAF_TEST(less: only so often) {
+CAF_TEST(a less executor runs only so often) {
   manual_clock time;
   less_executor less{1min, time};
   int runs = 0;
@@ -70,7 +70,7 @@ CAF_TEST(less: only so often) {
   CAF_CHECK_EQUAL(runs, 2);
 }
 
-CAF_TEST(less: of eight threads one runs) {
+CAF_TEST(of eight threads one runs) {
   less_executor less{1h};
   std::atomic<int> runs{0};
   all_at_once(8, [&](int) {
@@ -79,7 +79,7 @@ CAF_TEST(less: of eight threads one runs) {
   CAF_CHECK_EQUAL(runs.load(), 1);
 }
 
-CAF_TEST(TOOL-068 a trigger after the run runs again) {
+CAF_TEST("TOOL-068" a trigger after the run runs again) {
   manual_clock time;
   std::atomic<int> runs{0};
   delay_executor delayed{[&] { ++runs; }, 10ms, time};
@@ -91,7 +91,7 @@ CAF_TEST(TOOL-068 a trigger after the run runs again) {
   CAF_CHECK_EQUAL(runs.load(), 2);
 }
 
-CAF_TEST(delay: triggers within the delay are one) {
+CAF_TEST(triggers within the delay are one) {
   manual_clock time;
   std::atomic<int> runs{0};
   delay_executor delayed{[&] { ++runs; }, 1s, time};
@@ -105,7 +105,7 @@ CAF_TEST(delay: triggers within the delay are one) {
   CAF_CHECK_EQUAL(runs.load(), 1);
 }
 
-CAF_TEST(delay: a throw and a trigger from inside do no harm) {
+CAF_TEST(a throw and a trigger from inside do no harm) {
   std::atomic<int> reported{0};
   auto before = set_stray_handler([&](std::exception_ptr) { ++reported; });
   manual_clock time;
@@ -128,14 +128,14 @@ CAF_TEST(delay: a throw and a trigger from inside do no harm) {
   set_stray_handler(std::move(before));
 }
 
-CAF_TEST(TOOL-069 sync has run when it returns) {
+CAF_TEST("TOOL-069" sync has run when it returns) {
   periodical_executor<sums> p{1s, {[](int) {}}};
   bool done = false;
   p.sync([&](sums&) { done = true; });
   CAF_CHECK(done);
 }
 
-CAF_TEST(periodical: what is collected is handed on once an interval) {
+CAF_TEST(what is collected is handed on once an interval) {
   manual_clock time;
   std::atomic<int> got{0};
   periodical_executor<sums> p{1s, {[&](int n) { got += n; }}, time};
@@ -145,7 +145,7 @@ CAF_TEST(periodical: what is collected is handed on once an interval) {
   CAF_CHECK(move_until(time, 100ms, [&] { return got == 3; }));
 }
 
-CAF_TEST(TOOL-071 the idle thread quits and wakes up again) {
+CAF_TEST("TOOL-071" the idle thread quits and wakes up again) {
   manual_clock time;
   std::atomic<int> got{0};
   periodical_executor<sums> p{1s, {[&](int n) { got += n; }}, time};
@@ -158,7 +158,7 @@ CAF_TEST(TOOL-071 the idle thread quits and wakes up again) {
   }
 }
 
-CAF_TEST(TOOL-075 wait waits) {
+CAF_TEST("TOOL-075" wait waits) {
   std::atomic<int> finished{0};
   bulk_executor<int> b{[&](std::vector<int>) {
                          std::this_thread::sleep_for(10ms);
@@ -171,7 +171,7 @@ CAF_TEST(TOOL-075 wait waits) {
   CAF_CHECK_EQUAL(finished.load(), 3);
 }
 
-CAF_TEST(TOOL-076 no deadlock) {
+CAF_TEST("TOOL-076" no deadlock) {
   std::atomic<int> executed{0};
   {
     bulk_executor<int> b{[&](std::vector<int> batch) { executed += static_cast<int>(batch.size()); },
@@ -181,7 +181,7 @@ CAF_TEST(TOOL-076 no deadlock) {
   CAF_CHECK_EQUAL(executed.load(), 100'000);
 }
 
-CAF_TEST(TOOL-077 batches of ten) {
+CAF_TEST("TOOL-077" batches of ten) {
   manual_clock time;
   receiver r;
   bulk_executor<int> b{r.taker(), {.tasks = 10, .interval = 1min}, time};
@@ -193,7 +193,7 @@ CAF_TEST(TOOL-077 batches of ten) {
   CAF_CHECK(r.all_have(10));
 }
 
-CAF_TEST(TOOL-081 a slow execution loses nothing) {
+CAF_TEST("TOOL-081" a slow execution loses nothing) {
   receiver r;
   std::atomic<std::size_t> items{0};
   bulk_executor<int> b{[&](std::vector<int> batch) {
@@ -207,7 +207,7 @@ CAF_TEST(TOOL-081 a slow execution loses nothing) {
   CAF_CHECK_EQUAL(items.load(), 1500u);
 }
 
-CAF_TEST(TOOL-082 defaults of bulk) {
+CAF_TEST("TOOL-082" defaults of bulk) {
   CAF_CHECK_EQUAL(bulk_options{}.tasks, 1000u);
   CAF_CHECK(bulk_options{}.interval == 1s);
   manual_clock time;
@@ -219,7 +219,7 @@ CAF_TEST(TOOL-082 defaults of bulk) {
   CAF_CHECK(move_until(time, 100ms, [&] { return r.items() == 1001; }));
 }
 
-CAF_TEST(TOOL-083 chunks by size) {
+CAF_TEST("TOOL-083" chunks by size) {
   manual_clock time;
   receiver r;
   chunk_executor<int> c{r.taker(), {.bytes = 10, .interval = 1min}, time};
@@ -228,7 +228,7 @@ CAF_TEST(TOOL-083 chunks by size) {
   CAF_CHECK(r.all_have(10));
 }
 
-CAF_TEST(TOOL-085 defaults of chunk) {
+CAF_TEST("TOOL-085" defaults of chunk) {
   CAF_CHECK_EQUAL(chunk_options{}.bytes, 1024u * 1024u);
   CAF_CHECK(chunk_options{}.interval == 1s);
   receiver r;

@@ -21,7 +21,7 @@ namespace caravan::toolbox {
 class less_executor {
 public:
   explicit less_executor(std::chrono::nanoseconds at_least, const clock& time = real_clock::shared())
-    : at_least_(at_least), time_(time) {}
+      : at_least_(at_least), time_(time) {}
 
   template <class Task>
   bool run(Task&& task) {

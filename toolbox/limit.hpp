@@ -120,9 +120,9 @@ public:
     if (try_borrow()) return {};
     const auto deadline = later(time_, timeout);
     const std::stop_callback wake{stop, [this] {
-      const std::lock_guard guard{mutex_};
-      returned_.notify_all();
-    }};
+                                    const std::lock_guard guard{mutex_};
+                                    returned_.notify_all();
+                                  }};
     bool borrowed = false;
     {
       std::unique_lock lock{mutex_};

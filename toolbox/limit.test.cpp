@@ -10,7 +10,7 @@
 using namespace caravan::toolbox;
 using namespace caravan::toolbox::testing;
 
-CAF_TEST(TOOL-040 borrow and return) {
+CAF_TEST("TOOL-040" borrow and return ) {
   limit l{2};
   l.borrow();
   CAF_CHECK(l.try_borrow());
@@ -44,7 +44,7 @@ CAF_TEST(a permit gives itself back) {
   CAF_CHECK_EQUAL(l.available(), 1u);
 }
 
-CAF_TEST(TOOL-041 borrow waits for a return) {
+CAF_TEST("TOOL-041" borrow waits for a return) {
   for (const auto after : {0ms, 100ms}) {
     manual_clock time;
     timeout_limit l{2, time};
@@ -60,7 +60,7 @@ CAF_TEST(TOOL-041 borrow waits for a return) {
   }
 }
 
-CAF_TEST(TOOL-042 borrow times out) {
+CAF_TEST("TOOL-042" borrow times out) {
   manual_clock time;
   timeout_limit l{2, time};
   CAF_CHECK(l.borrow(100ms));
@@ -146,7 +146,7 @@ CAF_TEST(no wake up is lost between many waiters) {
 
 // -- cond -----------------------------------------------------------------------------------------------------------
 
-CAF_TEST(TOOL-051 the remaining time) {
+CAF_TEST("TOOL-051" the remaining time) {
   manual_clock time;
   cond c{time};
   std::jthread other{[&] {
@@ -159,7 +159,7 @@ CAF_TEST(TOOL-051 the remaining time) {
   CAF_CHECK(remaining == 1800ms);
 }
 
-CAF_TEST(TOOL-052 a signal without a waiter does not block and is lost) {
+CAF_TEST("TOOL-052" a signal without a waiter does not block and is lost) {
   manual_clock time;
   cond c{time};
   c.signal();
@@ -209,7 +209,7 @@ CAF_TEST(eight threads wait and signal) {
 
 // -- spin_lock and barrier ------------------------------------------------------------------------------------------
 
-CAF_TEST(TOOL-064 try on a spin lock) {
+CAF_TEST("TOOL-064" try on a spin lock) {
   spin_lock l;
   CAF_CHECK(l.try_lock());
   CAF_CHECK(!l.try_lock());

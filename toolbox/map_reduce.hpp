@@ -6,7 +6,7 @@
 ///   auto total = toolbox::map_reduce<id, order, money>(
 ///     [&](auto& emit) { for (auto id : ids) emit(id); },
 ///     [&](id one, auto& write, auto& cancel) { if (auto o = load(one)) write(*o); else cancel(not_found); },
-///     [&](auto& orders, auto& write, auto&) { money sum; while (auto o = orders.next()) sum += o->price; write(sum); },
+///     [&](auto& all, auto& write, auto&) { money sum; while (auto o = all.next()) sum += o->price; write(sum); },
 ///     {.workers = 16});
 ///   if (!total) report(total.error().text);
 ///
@@ -104,9 +104,13 @@ template <class Item, class Mapped>
 class mapping {
 public:
   explicit mapping(const map_reduce_options& options)
-    : workers_(options.workers < 1 ? 1 : static_cast<std::size_t>(options.workers)),
-      items_(workers_), mapped_(workers_), cancel_([this](failure reason) { stop(std::move(reason), nullptr); }),
-      outer_(options.stop, [this] { stop(failure{fault::cancelled, "the caller stopped waiting"}, nullptr); }) {}
+      : workers_(options.workers < 1 ? 1 : static_cast<std::size_t>(options.workers)),
+        items_(workers_),
+        mapped_(workers_),
+        cancel_([this](failure reason) { stop(std::move(reason), nullptr); }),
+        outer_(options.stop, [this] {
+          stop(failure{fault::cancelled, "the caller stopped waiting"}, nullptr);
+        }) {}
   mapping(const mapping&) = delete;
   mapping& operator=(const mapping&) = delete;
 
@@ -253,8 +257,8 @@ outcome<void> map_reduce_void(Generate generate, Map map, Reduce reduce, const m
 template <class Item, class Generate, class Work>
 outcome<void> for_each(Generate generate, Work work, const map_reduce_options& options = {}) {
   return map_reduce_void<Item, detail::nothing>(
-    std::move(generate), [&](Item item, auto&, auto&) { work(std::move(item)); },
-    [](auto& values, auto&) { (void)values.next(); }, options);
+      std::move(generate), [&](Item item, auto&, auto&) { work(std::move(item)); },
+      [](auto& values, auto&) { (void)values.next(); }, options);
 }
 
 /// Runs all at the same time; the first that returns an error is the answer, and tasks not yet begun are left out.
@@ -265,26 +269,26 @@ R finish(const std::vector<std::function<R()>>& tasks) {
   std::mutex mutex;
   std::optional<R> first;
   const auto done = map_reduce_void<std::size_t, detail::nothing>(
-    [&](auto& emit) {
-      for (std::size_t i = 0; i < tasks.size(); ++i) emit(i);
-    },
-    [&](std::size_t i, auto&, auto& cancel) {
-      auto result = tasks[i]();
-      if (static_cast<bool>(result)) return;
-      {
-        const std::lock_guard guard{mutex};
-        if (!first) first.emplace(std::move(result));
-      }
-      cancel();
-    },
-    [](auto& values, auto&) { (void)values.next(); }, {.workers = static_cast<int>(tasks.size()), .stop = {}});
+      [&](auto& emit) {
+        for (std::size_t i = 0; i < tasks.size(); ++i) emit(i);
+      },
+      [&](std::size_t i, auto&, auto& cancel) {
+        auto result = tasks[i]();
+        if (static_cast<bool>(result)) return;
+        {
+          const std::lock_guard guard{mutex};
+          if (!first) first.emplace(std::move(result));
+        }
+        cancel();
+      },
+      [](auto& values, auto&) { (void)values.next(); }, {.workers = static_cast<int>(tasks.size()), .stop = {}});
   (void)done;  // cancelled only together with `first`
   if (first) return std::move(*first);
   return R{};
 }
 
 template <class First, class... Tasks>
-  requires std::invocable<First&>
+requires std::invocable<First&>
 auto finish(First first, Tasks... tasks) {
   using result = std::invoke_result_t<First&>;
   return finish(std::vector<std::function<result()>>{std::move(first), std::move(tasks)...});
@@ -293,14 +297,14 @@ auto finish(First first, Tasks... tasks) {
 /// Runs all at the same time and waits for them.
 inline void finish_void(const std::vector<std::function<void()>>& tasks) {
   (void)for_each<std::size_t>(
-    [&](auto& emit) {
-      for (std::size_t i = 0; i < tasks.size(); ++i) emit(i);
-    },
-    [&](std::size_t i) { tasks[i](); }, {.workers = static_cast<int>(tasks.size()), .stop = {}});
+      [&](auto& emit) {
+        for (std::size_t i = 0; i < tasks.size(); ++i) emit(i);
+      },
+      [&](std::size_t i) { tasks[i](); }, {.workers = static_cast<int>(tasks.size()), .stop = {}});
 }
 
 template <class First, class... Tasks>
-  requires std::invocable<First&>
+requires std::invocable<First&>
 void finish_void(First first, Tasks... tasks) {
   finish_void(std::vector<std::function<void()>>{std::move(first), std::move(tasks)...});
 }

@@ -40,14 +40,22 @@ enum class fault : std::uint8_t {
 /// The enumerator's own name.
 [[nodiscard]] constexpr const char* to_string(fault code) noexcept {
   switch (code) {
-    case fault::invalid_argument: return "invalid_argument";
-    case fault::closed: return "closed";
-    case fault::timed_out: return "timed_out";
-    case fault::cancelled: return "cancelled";
-    case fault::busy: return "busy";
-    case fault::rejected: return "rejected";
-    case fault::failed: return "failed";
-    case fault::no_output: return "no_output";
+    case fault::invalid_argument:
+      return "invalid_argument";
+    case fault::closed:
+      return "closed";
+    case fault::timed_out:
+      return "timed_out";
+    case fault::cancelled:
+      return "cancelled";
+    case fault::busy:
+      return "busy";
+    case fault::rejected:
+      return "rejected";
+    case fault::failed:
+      return "failed";
+    case fault::no_output:
+      return "no_output";
   }
   return "unknown";
 }
@@ -130,7 +138,9 @@ private:
 
 /// What a caller's function may return when it can fail: true means it went well.
 template <class R>
-concept testable = std::constructible_from<bool, R> || requires(const R& r) { static_cast<bool>(r); };
+concept testable = std::constructible_from<bool, R> || requires(const R& r) {
+  static_cast<bool>(r);
+};
 
 /// A testable that holds a T when it is true.
 template <class R, class T>

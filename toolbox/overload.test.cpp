@@ -29,7 +29,7 @@ constexpr shedder_options half_second{.window = 500ms, .buckets = 10, .scale = 0
 
 // -- breaker --------------------------------------------------------------------------------------------------------
 
-CAF_TEST(TOOL-152 a few failures do not open it) {
+CAF_TEST("TOOL-152" a few failures do not open it) {
   manual_clock time;
   breaker b{seeded, time};
   for (int i = 0; i < 4; ++i) b.mark(false);
@@ -51,7 +51,7 @@ CAF_TEST(many failures open it) {
   CAF_CHECK(refused > 90);
 }
 
-CAF_TEST(TOOL-153 it recovers) {
+CAF_TEST("TOOL-153" it recovers) {
   manual_clock time;
   breaker b{seeded, time};
   for (int i = 0; i < 100; ++i) b.mark(false);
@@ -64,7 +64,7 @@ CAF_TEST(TOOL-153 it recovers) {
   CAF_CHECK(passes_of(b, 100) > 90);
 }
 
-CAF_TEST(TOOL-155 after a second without a pass one request is let through) {
+CAF_TEST("TOOL-155" after a second without a pass one request is let through) {
   manual_clock time;
   breaker b{seeded, time};
   CAF_CHECK(b.allow());
@@ -75,18 +75,18 @@ CAF_TEST(TOOL-155 after a second without a pass one request is let through) {
   CAF_CHECK_EQUAL(passes_of(b, 10), 0);
 }
 
-CAF_TEST(TOOL-156 fallback and acceptable errors) {
+CAF_TEST("TOOL-156" fallback and acceptable errors) {
   manual_clock time;
   breaker open{seeded, time};
   CAF_CHECK(open.allow());
   for (int i = 0; i < 1'000'000; ++i) open.mark(false);
   int called = 0;
   const auto shown = open.run_or(
-    [&] {
-      ++called;
-      return 1;
-    },
-    [](const failure& why) { return why.code == fault::rejected ? 2 : 3; });
+      [&] {
+        ++called;
+        return 1;
+      },
+      [](const failure& why) { return why.code == fault::rejected ? 2 : 3; });
   CAF_CHECK_EQUAL(shown, 2);
   CAF_CHECK_EQUAL(called, 0);
   CAF_CHECK(open.run([] { return 1; }).is(fault::rejected));
@@ -107,7 +107,7 @@ CAF_TEST(TOOL-156 fallback and acceptable errors) {
   CAF_CHECK_EQUAL(closed.history().total, 2u);
 }
 
-CAF_TEST(TOOL-158 history) {
+CAF_TEST("TOOL-158" history) {
   const auto marks = [](auto good) {
     manual_clock time;
     breaker b{seeded, time};
@@ -180,7 +180,7 @@ CAF_TEST(eight threads through one breaker) {
 
 // -- shedder --------------------------------------------------------------------------------------------------------
 
-CAF_TEST(TOOL-159 most passes) {
+CAF_TEST("TOOL-159" most passes) {
   manual_clock time;
   shedder s{half_second, [] { return 0; }, time};
   for (int i = 1; i <= 10; ++i) {
@@ -192,7 +192,7 @@ CAF_TEST(TOOL-159 most passes) {
   CAF_CHECK_EQUAL(empty.most_passes(), 1.0);
 }
 
-CAF_TEST(TOOL-160 least response time) {
+CAF_TEST("TOOL-160" least response time) {
   manual_clock time;
   shedder s{half_second, [] { return 0; }, time};
   for (int i = 0; i < 10; ++i) {
@@ -204,7 +204,7 @@ CAF_TEST(TOOL-160 least response time) {
   CAF_CHECK_EQUAL(empty.least_response_ms(), 1000.0);
 }
 
-CAF_TEST(TOOL-161 most in flight) {
+CAF_TEST("TOOL-161" most in flight) {
   manual_clock time;
   shedder s{half_second, [] { return 0; }, time};
   for (int i = 0; i < 10; ++i) {

@@ -36,7 +36,9 @@ outcome<void> parallel_err(Tasks&&... tasks) {
     if (static_cast<bool>(result)) return;
     const std::lock_guard guard{mutex};
     if (!texts.empty()) texts += "; ";
-    if constexpr (requires { { result.error().text } -> std::convertible_to<std::string>; })
+    if constexpr (requires {
+                    { result.error().text } -> std::convertible_to<std::string>;
+                  })
       texts += result.error().text;
     else
       texts += "a task failed";

@@ -55,7 +55,7 @@ struct period_limit_options {
 class period_limit {
 public:
   explicit period_limit(period_limit_options options, const clock& time = real_clock::shared())
-    : options_(options), time_(time), start_(time.now()) {
+      : options_(options), time_(time), start_(time.now()) {
     if (options.period < std::chrono::milliseconds{1})
       throw std::invalid_argument("period_limit: the period must be at least 1 ms");
     if (options.quota == 0) throw std::invalid_argument("period_limit: the quota must be above zero");

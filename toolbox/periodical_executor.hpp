@@ -3,7 +3,7 @@
 /// Writing a thousand small things one by one costs a thousand round trips. `periodical_executor` collects them and
 /// hands them on together: when its container says that it is full, and else once an interval.
 ///
-///   struct lines {                                         // the container: what is collected, and how it is handed on
+///   struct lines {                                         // the container
 ///     bool add(std::string line) { text += line; return text.size() > 4096; }      // true: full, hand it on now
 ///     std::string remove_all() { return std::exchange(text, {}); }
 ///     bool is_empty(const std::string& batch) const { return batch.empty(); }
@@ -47,9 +47,8 @@ public:
   static constexpr std::size_t waiting_batches = 16;
   static constexpr int idle_intervals = 10;
 
-  periodical_executor(std::chrono::nanoseconds interval, Container container,
-                      const clock& time = real_clock::shared())
-    : interval_(interval), time_(time), container_(std::move(container)) {
+  periodical_executor(std::chrono::nanoseconds interval, Container container, const clock& time = real_clock::shared())
+      : interval_(interval), time_(time), container_(std::move(container)) {
     if (interval <= std::chrono::nanoseconds::zero())
       throw std::invalid_argument("periodical_executor: the interval must be above zero");
   }

@@ -14,10 +14,10 @@
 ///
 /// max_age: what has lain unused for longer is destroyed instead of lent, and by close_idle(); 0 means never.
 ///
-/// Threads: safe. Opening and destroying run without the lock, on the threads of those who call. A lease may outlive the
-/// pool: what it holds is destroyed when it ends. Errors: what the opener throws reaches the caller of get, whose slot
-/// goes to the next. The constructor throws std::invalid_argument for a limit of 0 or no opener.
-/// get() without a time limit throws error_thrown after close().
+/// Threads: safe. Opening and destroying run without the lock, on the threads of those who call. A lease may outlive
+/// the pool: what it holds is destroyed when it ends. Errors: what the opener throws reaches the caller of get, whose
+/// slot goes to the next. The constructor throws std::invalid_argument for a limit of 0 or no opener. get() without a
+/// time limit throws error_thrown after close().
 
 #include <chrono>
 #include <condition_variable>
@@ -55,9 +55,9 @@ class pool {
     std::condition_variable freed;
     std::vector<idle_resource> idle;  // in the order of their return
     const std::size_t limit;
-    std::size_t out = 0;              // lent, or being opened
+    std::size_t out = 0;  // lent, or being opened
     bool closed = false;
-    const clock* time = nullptr;      // for the age of what comes back; none if age does not matter, or closed
+    const clock* time = nullptr;  // for the age of what comes back; none if age does not matter, or closed
   };
 
 public:
@@ -86,7 +86,7 @@ public:
   private:
     friend class pool;
     lease(std::shared_ptr<state> home, Resource resource)
-      : home_(std::move(home)), resource_(std::in_place, std::move(resource)) {}
+        : home_(std::move(home)), resource_(std::in_place, std::move(resource)) {}
 
     void finish() noexcept {
       const auto home = std::move(home_);
@@ -110,7 +110,7 @@ public:
 
   pool(std::size_t limit, std::function<Resource()> open, pool_options options = {},
        const clock& time = real_clock::shared())
-    : open_(std::move(open)), options_(options), time_(time), state_(std::make_shared<state>(limit)) {
+      : open_(std::move(open)), options_(options), time_(time), state_(std::make_shared<state>(limit)) {
     if (limit == 0) throw std::invalid_argument("pool: the limit must be above zero");
     if (!open_) throw std::invalid_argument("pool: a function that opens a resource is needed");
     if (options.max_age > std::chrono::nanoseconds::zero()) state_->time = &time;
@@ -132,9 +132,9 @@ public:
     }
     const auto deadline = later(time_, timeout);
     const std::stop_callback wake{stop, [&s] {
-      const std::lock_guard guard{s.mutex};
-      s.freed.notify_all();
-    }};
+                                    const std::lock_guard guard{s.mutex};
+                                    s.freed.notify_all();
+                                  }};
     std::unique_lock lock{s.mutex};
     const bool ready = wait_until(s.freed, lock, time_, deadline,
                                   [&] { return s.closed || s.out < s.limit || stop.stop_requested(); });

@@ -39,7 +39,7 @@ struct pool_fixture {
 
 }  // namespace
 
-CAF_TEST(TOOL-044 the pool blocks at its limit) {
+CAF_TEST("TOOL-044" the pool blocks at its limit) {
   pool_fixture f;
   pool<connection> p{10, f.opener()};
   std::vector<pool<connection>::lease> leases;
@@ -54,7 +54,7 @@ CAF_TEST(TOOL-044 the pool blocks at its limit) {
   CAF_CHECK_EQUAL(f.opened.load(), 10);
 }
 
-CAF_TEST(TOOL-045 the last one that came back is lent again) {
+CAF_TEST("TOOL-045" the last one that came back is lent again) {
   pool_fixture f;
   pool<connection> p{10, f.opener()};
   for (int i = 0; i < 100; ++i) CAF_CHECK(p.get()->number == 1);
@@ -164,7 +164,7 @@ CAF_TEST(eight threads share three connections) {
 
 // -- resources ------------------------------------------------------------------------------------------------------
 
-CAF_TEST(TOOL-054 an immutable resource is fetched once) {
+CAF_TEST("TOOL-054" an immutable resource is fetched once) {
   int fetches = 0;
   immutable_resource<std::string> r{[&] {
     ++fetches;
@@ -175,7 +175,7 @@ CAF_TEST(TOOL-054 an immutable resource is fetched once) {
   CAF_CHECK_EQUAL(fetches, 1);
 }
 
-CAF_TEST(TOOL-055 an error is remembered for the refresh interval) {
+CAF_TEST("TOOL-055" an error is remembered for the refresh interval) {
   manual_clock time;
   int fetches = 0;
   immutable_resource<int> r{[&]() -> int {
@@ -202,7 +202,7 @@ CAF_TEST(TOOL-055 an error is remembered for the refresh interval) {
   CAF_CHECK_EQUAL(fetches, 2);
 }
 
-CAF_TEST(TOOL-056 concurrent first use fetches once) {
+CAF_TEST("TOOL-056" concurrent first use fetches once) {
   std::atomic<int> fetches{0};
   std::atomic<int> right{0};
   immutable_resource<int> r{[&] {
@@ -215,7 +215,7 @@ CAF_TEST(TOOL-056 concurrent first use fetches once) {
   CAF_CHECK_EQUAL(right.load(), 10);
 }
 
-CAF_TEST(TOOL-057 mark broken) {
+CAF_TEST("TOOL-057" mark broken) {
   int made = 0;
   managed_resource<int> r{[&] { return std::make_shared<int>(++made); }};
   const auto first = r.take();
@@ -227,7 +227,7 @@ CAF_TEST(TOOL-057 mark broken) {
   CAF_CHECK(r.take() == second);
 }
 
-CAF_TEST(TOOL-058 the last user cleans) {
+CAF_TEST("TOOL-058" the last user cleans) {
   int cleaned = 0;
   ref_resource r{[&] { ++cleaned; }};
   CAF_CHECK(r.use());
@@ -242,7 +242,7 @@ CAF_TEST(TOOL-058 the last user cleans) {
   CAF_CHECK(r.use().is(fault::closed));
 }
 
-CAF_TEST(TOOL-059 one resource per key) {
+CAF_TEST("TOOL-059" one resource per key) {
   resource_manager<std::string, int> m;
   int made = 0;
   std::shared_ptr<int> first;
@@ -254,7 +254,7 @@ CAF_TEST(TOOL-059 one resource per key) {
   CAF_CHECK_EQUAL(made, 1);
 }
 
-CAF_TEST(TOOL-060 errors are not stored) {
+CAF_TEST("TOOL-060" errors are not stored) {
   resource_manager<std::string, int> m;
   int called = 0;
   int errors = 0;
@@ -273,7 +273,7 @@ CAF_TEST(TOOL-060 errors are not stored) {
   CAF_CHECK_EQUAL(m.size(), 0u);
 }
 
-CAF_TEST(TOOL-061 close collects errors) {
+CAF_TEST("TOOL-061" close collects errors) {
   resource_manager<std::string, int> m;
   m.inject("a", std::make_shared<int>(1));
   m.inject("b", std::make_shared<int>(2));

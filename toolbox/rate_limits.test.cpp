@@ -28,7 +28,7 @@ struct tally {
 
 }  // namespace
 
-CAF_TEST(TOOL-143 quota) {
+CAF_TEST("TOOL-143" quota) {
   for (const bool aligned : {false, true}) {
     manual_clock time;
     period_limit l{{.period = 1s, .quota = 5, .aligned = aligned}, time};
@@ -43,7 +43,7 @@ CAF_TEST(TOOL-143 quota) {
   }
 }
 
-CAF_TEST(TOOL-144 a quota of one is hit at once) {
+CAF_TEST("TOOL-144" a quota of one is hit at once) {
   period_limit l{{.period = 1s, .quota = 1}};
   CAF_CHECK(l.take("first") == quota::hit);
 }
@@ -85,12 +85,14 @@ CAF_TEST(a period limit equals a count of stamped takes) {
       auto& [begin, count] = plain[key];
       if (count == 0 || time.now() - begin >= 1s) plain[key] = {time.now(), 0};
       ++count;
-      RC_ASSERT(l.take(std::to_string(key)) == (count < most ? quota::allowed : count == most ? quota::hit : quota::over));
+      RC_ASSERT(l.take(std::to_string(key)) == (count < most    ? quota::allowed
+                                                : count == most ? quota::hit
+                                                                : quota::over));
     }
   }));
 }
 
-CAF_TEST(TOOL-146 burst) {
+CAF_TEST("TOOL-146" burst) {
   manual_clock time;
   token_limit l{{.rate = 5, .burst = 10}, {}, time};
   int allowed = 0;
@@ -101,16 +103,18 @@ CAF_TEST(TOOL-146 burst) {
   CAF_CHECK(allowed >= 10 && allowed <= 15);
 }
 
-CAF_TEST(TOOL-148 a local limiter takes over while the store is down) {
+CAF_TEST("TOOL-148" a local limiter takes over while the store is down) {
   manual_clock time;
   bool up = false;
   int asked = 0;
   token_bucket remote{{.rate = 5, .burst = 10}};
-  token_limit l{{.rate = 5, .burst = 10}, [&](std::uint64_t n) -> outcome<bool> {
+  token_limit l{{.rate = 5, .burst = 10},
+                [&](std::uint64_t n) -> outcome<bool> {
                   ++asked;
                   if (!up) throw std::runtime_error("connection refused");
                   return remote.try_take(time.now(), n);
-                }, time};
+                },
+                time};
   int allowed = 0;
   bool was_down = false;
   for (int i = 0; i < 100; ++i) {
@@ -127,7 +131,7 @@ CAF_TEST(TOOL-148 a local limiter takes over while the store is down) {
   CAF_CHECK(asked < 60);  // while it was down it was tried every 100 ms only
 }
 
-CAF_TEST(TOOL-149 a cancelled caller is refused and does not start the local limiter) {
+CAF_TEST("TOOL-149" a cancelled caller is refused and does not start the local limiter) {
   int asked = 0;
   token_limit l{{.rate = 1000, .burst = 100}, [&](std::uint64_t) -> outcome<bool> {
                   ++asked;
@@ -181,10 +185,12 @@ CAF_TEST(a bucket never gives more than burst and rate allow and never less) {
 CAF_TEST(eight threads take tokens and quota) {
   manual_clock time;
   std::atomic<int> calls{0};
-  token_limit l{{.rate = 1, .burst = 100}, [&](std::uint64_t) -> outcome<bool> {
+  token_limit l{{.rate = 1, .burst = 100},
+                [&](std::uint64_t) -> outcome<bool> {
                   ++calls;
                   return failure{fault::failed, "down"};
-                }, time};
+                },
+                time};
   period_limit p{{.period = 1h, .quota = 100}, time};
   std::atomic<int> tokens{0};
   std::atomic<int> takes{0};

@@ -5,11 +5,11 @@
 /// `resource_manager`: one per key, made by the first who asks, closed together.
 ///
 ///   toolbox::resource_manager<std::string, connection> connections;
-///   std::shared_ptr<connection> c = connections.get("db:5432", [] { return std::make_shared<connection>("db:5432"); });
-///   auto closed = connections.close([](connection& c) { c.close(); });    // all texts of what failed, in one failure
+///   auto c = connections.get("db:5432", [] { return std::make_shared<connection>("db:5432"); });
+///   auto closed = connections.close([](connection& c) { c.close(); });    // one failure with the texts of all
 ///
-/// `immutable_resource`: fetched on first use and kept for ever; a failure is remembered for a second (or what you say),
-/// so that a thing that is down is not asked by everyone all the time.
+/// `immutable_resource`: fetched on first use and kept for ever; a failure is remembered for a second (or what you
+/// say), so that a thing that is down is not asked by everyone all the time.
 ///
 ///   toolbox::immutable_resource<settings> remote{[] { return load_settings(); }};
 ///   const settings& s = remote.get();
@@ -88,7 +88,9 @@ public:
         if constexpr (std::is_void_v<std::invoke_result_t<Shut&, Resource&>>) {
           shut(*resource);
         } else if (const auto done = shut(*resource); !done) {
-          if constexpr (requires { { done.error().text } -> std::convertible_to<std::string>; })
+          if constexpr (requires {
+                          { done.error().text } -> std::convertible_to<std::string>;
+                        })
             note(done.error().text);
           else
             note("a resource could not be closed");
@@ -123,7 +125,7 @@ public:
   explicit immutable_resource(std::function<Resource()> fetch,
                               std::chrono::nanoseconds refresh_after_error = std::chrono::seconds{1},
                               const clock& time = real_clock::shared())
-    : fetch_(std::move(fetch)), pause_(refresh_after_error), time_(time) {}
+      : fetch_(std::move(fetch)), pause_(refresh_after_error), time_(time) {}
 
   /// Throws what the fetch threw, now or within the pause before. The reference is good as long as this object is.
   const Resource& get() {

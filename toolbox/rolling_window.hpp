@@ -9,7 +9,11 @@
 ///   double sum = 0;
 ///   errors.reduce([&](const toolbox::sum_bucket& b) { sum += b.sum; });
 ///
-///   struct largest { double value = 0; void add(double v) { value = std::max(value, v); } void reset() { value = 0; } };
+///   struct largest {
+///     double value = 0;
+///     void add(double v) { value = std::max(value, v); }
+///     void reset() { value = 0; }
+///   };
 ///   toolbox::rolling_window<largest> peaks{10, 1s, toolbox::current_bucket::ignore};
 ///
 /// A bucket is any type with add(value) and reset(). `current_bucket::ignore` leaves out the bucket that is still
@@ -52,7 +56,7 @@ class rolling_window {
 public:
   rolling_window(std::size_t buckets, std::chrono::nanoseconds interval, current_bucket current = current_bucket::use,
                  const clock& time = real_clock::shared())
-    : buckets_(buckets), interval_(interval), current_(current), time_(time), begin_(time.now()) {
+      : buckets_(buckets), interval_(interval), current_(current), time_(time), begin_(time.now()) {
     if (buckets == 0) throw std::invalid_argument("rolling_window: at least one bucket is needed");
     if (interval <= std::chrono::nanoseconds::zero())
       throw std::invalid_argument("rolling_window: the interval must be above zero");
@@ -101,7 +105,7 @@ private:
   const std::chrono::nanoseconds interval_;
   const current_bucket current_;
   const clock& time_;
-  steady_time begin_;      // of the last bucket that was added to; always a whole number of intervals after the first
+  steady_time begin_;  // of the last bucket that was added to; always a whole number of intervals after the first
   std::size_t last_ = 0;
 };
 

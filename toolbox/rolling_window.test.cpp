@@ -24,7 +24,7 @@ using sums = std::vector<double>;
 
 }  // namespace
 
-CAF_TEST(TOOL-019 a window without buckets is refused) {
+CAF_TEST("TOOL-019" a window without buckets is refused) {
   const auto refuses = [](std::size_t size, std::chrono::nanoseconds each) {
     try {
       rolling_window<> window{size, each};
@@ -38,7 +38,7 @@ CAF_TEST(TOOL-019 a window without buckets is refused) {
   CAF_CHECK(!refuses(1, 1ns));
 }
 
-CAF_TEST(TOOL-021 ignoring the current bucket) {
+CAF_TEST("TOOL-021" ignoring the current bucket) {
   manual_clock time;
   rolling_window<> window{3, interval, current_bucket::ignore, time};
   window.add(1);
@@ -50,8 +50,9 @@ CAF_TEST(TOOL-021 ignoring the current bucket) {
   CAF_CHECK_EQUAL(list(window), sums{});
 }
 
-CAF_TEST(TOOL-023 reduce with and without the current bucket) {
-  for (const auto& [current, expected] : {std::pair{current_bucket::use, 10.0}, std::pair{current_bucket::ignore, 4.0}}) {
+CAF_TEST("TOOL-023" reduce with and without the current bucket) {
+  for (const auto& [current, expected] :
+       {std::pair{current_bucket::use, 10.0}, std::pair{current_bucket::ignore, 4.0}}) {
     manual_clock time;
     rolling_window<> window{4, interval, current, time};
     for (int x = 0; x < 4; ++x) {

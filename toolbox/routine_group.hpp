@@ -8,7 +8,7 @@
 ///   group.run([&] { load_orders(); });
 ///   group.wait();                                // throws what the first function that failed threw
 ///
-///   toolbox::worker_group{[&] { while (auto job = jobs.pop()) job->run(); }, 4}.start();     // returns when all have ended
+///   toolbox::worker_group{[&] { while (auto job = jobs.pop()) job->run(); }, 4}.start();     // runs and waits
 ///
 /// Standard: std::jthread does the same for one function, without a way for its exception.
 /// Threads: run and run_safe may be called from any thread, wait from one at a time. The destructor waits as well.

@@ -19,10 +19,11 @@ namespace {
 
 // Counts what reaches the stray handler while it lives.
 struct stray_counter {
-  stray_counter() : before(set_stray_handler([this](std::exception_ptr e) {
-      const std::lock_guard guard{mutex};
-      texts.push_back(text_of(e));
-    })) {}
+  stray_counter()
+      : before(set_stray_handler([this](std::exception_ptr e) {
+          const std::lock_guard guard{mutex};
+          texts.push_back(text_of(e));
+        })) {}
   ~stray_counter() { set_stray_handler(std::move(before)); }
   std::size_t count() {
     const std::lock_guard guard{mutex};
@@ -50,19 +51,20 @@ const outcome<void> bad{failure{fault::failed, "any"}};
 
 // -- run_safe -------------------------------------------------------------------------------------------------------
 
-CAF_TEST(TOOL-141 a throw stays inside and is logged) {
+CAF_TEST("TOOL-141" a throw stays inside and is logged) {
   stray_counter strays;
   CAF_CHECK(!run_safe([] { throw std::runtime_error("boom"); }));
   CAF_CHECK(!run_safe([] { throw 7; }));
   CAF_CHECK(run_safe([] {}));
-  { auto thread = go_safe([] { throw "text"; }); }
+  {
+    auto thread = go_safe([] { throw "text"; });
+  }
   {
     auto thread = go_safe([](std::stop_token stop) {
       while (!stop.stop_requested()) std::this_thread::yield();
     });
   }
-  CAF_CHECK_EQUAL(strays.texts,
-                  (std::vector<std::string>{"boom", "an exception that is no std::exception", "text"}));
+  CAF_CHECK_EQUAL(strays.texts, (std::vector<std::string>{"boom", "an exception that is no std::exception", "text"}));
 }
 
 CAF_TEST(a handler that throws does no harm) {
@@ -73,7 +75,7 @@ CAF_TEST(a handler that throws does no harm) {
 
 // -- routine_group and worker_group ---------------------------------------------------------------------------------
 
-CAF_TEST(TOOL-140 run and wait) {
+CAF_TEST("TOOL-140" run and wait) {
   stray_counter strays;
   std::atomic<int> count{0};
   routine_group group;
@@ -106,7 +108,7 @@ CAF_TEST(what a routine throws comes out of wait once) {
   group.wait();
 }
 
-CAF_TEST(TOOL-142 n workers are n threads) {
+CAF_TEST("TOOL-142" n workers are n threads) {
   std::mutex mutex;
   std::set<std::thread::id> ids;
   std::atomic<int> inside{0};
@@ -119,13 +121,13 @@ CAF_TEST(TOOL-142 n workers are n threads) {
                  (void)comes_true([&] { return inside == 10; });
                },
                10}
-    .start();
+      .start();
   CAF_CHECK_EQUAL(ids.size(), 10u);
 }
 
 // -- task_runner ----------------------------------------------------------------------------------------------------
 
-CAF_TEST(TOOL-136 bounded) {
+CAF_TEST("TOOL-136" bounded) {
   std::atomic<int> runs{0};
   std::atomic<int> inside{0};
   std::atomic<int> too_many{0};
@@ -143,7 +145,7 @@ CAF_TEST(TOOL-136 bounded) {
   CAF_CHECK(runner.threads() <= 4);
 }
 
-CAF_TEST(TOOL-137 immediately or busy) {
+CAF_TEST("TOOL-137" immediately or busy) {
   constexpr int n = 4;
   std::atomic<int> runs{0};
   std::atomic<bool> let_go{false};
@@ -208,7 +210,7 @@ CAF_TEST(eight threads schedule on one runner) {
 
 // -- stable_runner --------------------------------------------------------------------------------------------------
 
-CAF_TEST(TOOL-138 results in push order) {
+CAF_TEST("TOOL-138" results in push order) {
   constexpr int n = 50;
   stable_runner<int, double> runner{[](int i) {
                                       std::this_thread::sleep_for(i == 0 ? 100ms : std::chrono::milliseconds{i % 10});
@@ -254,15 +256,14 @@ CAF_TEST(a stable runner holds the pusher back and passes throws to their place)
 
 // -- parallel -------------------------------------------------------------------------------------------------------
 
-CAF_TEST(TOOL-088 no error) {
+CAF_TEST("TOOL-088" no error) {
   CAF_CHECK(parallel_err([] { return good; }, [] { return good; }, [] { return good; }));
 }
 
 CAF_TEST(parallel runs all and passes a throw on) {
   std::atomic<int> count{0};
-  const auto text = thrown_by([&] {
-    parallel([&] { ++count; }, [] { throw std::runtime_error("any"); }, [&] { ++count; });
-  });
+  const auto text =
+      thrown_by([&] { parallel([&] { ++count; }, [] { throw std::runtime_error("any"); }, [&] { ++count; }); });
   CAF_CHECK_EQUAL(text, "any");
   CAF_CHECK_EQUAL(count.load(), 2);
   const auto failed = parallel_err([] { return bad; }, [] { return good; }, [] { return false; });
@@ -288,22 +289,22 @@ CAF_TEST(too late the caller goes on and the function is asked to stop) {
     (void)move_until(time, 10ms, [&] { return answered.load(); });
   }};
   const auto got = do_with_timeout(
-    [ended, begun](std::stop_token stop) {
-      *begun = true;
-      while (!stop.stop_requested()) std::this_thread::yield();
-      *ended = true;
-    },
-    50ms, {}, time);
+      [ended, begun](std::stop_token stop) {
+        *begun = true;
+        while (!stop.stop_requested()) std::this_thread::yield();
+        *ended = true;
+      },
+      50ms, {}, time);
   answered = true;
   CAF_CHECK(got.is(fault::timed_out));
   CAF_CHECK(comes_true([&] { return ended->load() && stragglers::get().reap() == 0; }));
 }
 
-CAF_TEST(TOOL-091 a throw passes on) {
+CAF_TEST("TOOL-091" a throw passes on) {
   CAF_CHECK_EQUAL(thrown_by([] { (void)do_with_timeout([] { throw std::runtime_error("hello"); }, 50s); }), "hello");
 }
 
-CAF_TEST(TOOL-092 the outer cancel ends the wait) {
+CAF_TEST("TOOL-092" the outer cancel ends the wait) {
   std::stop_source outer;
   std::jthread canceller{[&] {
     std::this_thread::sleep_for(10ms);
@@ -311,13 +312,13 @@ CAF_TEST(TOOL-092 the outer cancel ends the wait) {
   }};
   const auto begin = std::chrono::steady_clock::now();
   const auto got = do_with_timeout(
-    [](std::stop_token stop) {
-      std::mutex mutex;
-      std::condition_variable_any sleeping;
-      std::unique_lock lock{mutex};
-      sleeping.wait_for(lock, stop, 1min, [] { return false; });
-    },
-    10s, outer.get_token());
+      [](std::stop_token stop) {
+        std::mutex mutex;
+        std::condition_variable_any sleeping;
+        std::unique_lock lock{mutex};
+        sleeping.wait_for(lock, stop, 1min, [] { return false; });
+      },
+      10s, outer.get_token());
   CAF_CHECK(got.is(fault::cancelled));
   CAF_CHECK(std::chrono::steady_clock::now() - begin < 5s);
   CAF_CHECK(comes_true([] { return stragglers::get().reap() == 0; }));
@@ -326,12 +327,12 @@ CAF_TEST(TOOL-092 the outer cancel ends the wait) {
 CAF_TEST(a late throw is reported) {
   stray_counter strays;
   CAF_CHECK(do_with_timeout(
-              [](std::stop_token stop) {
-                while (!stop.stop_requested()) std::this_thread::yield();
-                throw std::runtime_error("late");
-              },
-              1ms)
-              .is(fault::timed_out));
+                [](std::stop_token stop) {
+                  while (!stop.stop_requested()) std::this_thread::yield();
+                  throw std::runtime_error("late");
+                },
+                1ms)
+                .is(fault::timed_out));
   CAF_CHECK(comes_true([&] { return strays.count() == 1 && stragglers::get().reap() == 0; }));
 }
 
@@ -349,7 +350,7 @@ CAF_TEST(eight threads call with a timeout) {
 
 // -- do_with_retry --------------------------------------------------------------------------------------------------
 
-CAF_TEST(TOOL-093 the default is three tries) {
+CAF_TEST("TOOL-093" the default is three tries) {
   CAF_CHECK(!do_with_retry([] { return bad; }));
   const auto good_on = [](int n) {
     return do_with_retry([n, tries = 0]() mutable { return ++tries == n ? good : bad; });
@@ -369,46 +370,46 @@ CAF_TEST(count and ignored errors) {
   CAF_CHECK_EQUAL(tries, 5);
   tries = 0;
   CAF_CHECK(do_with_retry(
-    [&] {
-      ++tries;
-      return bad;
-    },
-    {}, [](const auto& r) { return r.error().text == "any"; }));
+      [&] {
+        ++tries;
+        return bad;
+      },
+      {}, [](const auto& r) { return r.error().text == "any"; }));
   CAF_CHECK_EQUAL(tries, 1);
 }
 
-CAF_TEST(TOOL-096 the interval counts into the timeout) {
+CAF_TEST("TOOL-096" the interval counts into the timeout) {
   manual_clock time;
   std::atomic<bool> over{false};
   int tries = 0;
   std::jthread mover{[&] { (void)move_until(time, 10ms, [&] { return over.load(); }); }};
   const auto got = do_with_retry(
-    [&] {
-      if (++tries == 1) return bad;
-      time.advance(150ms);
-      return good;
-    },
-    {.interval = 150ms, .timeout = 250ms}, time);
+      [&] {
+        if (++tries == 1) return bad;
+        time.advance(150ms);
+        return good;
+      },
+      {.interval = 150ms, .timeout = 250ms}, time);
   over = true;
   CAF_CHECK(!got);
   CAF_CHECK(got.why == fault::timed_out);
 }
 
-CAF_TEST(TOOL-098 a deadline allows one try) {
+CAF_TEST("TOOL-098" a deadline allows one try) {
   manual_clock time;
   int tries = 0;
   const auto got = do_with_retry(
-    [&] {
-      ++tries;
-      time.advance(150ms);
-      return bad;
-    },
-    {.interval = 150ms, .timeout = 250ms}, time);
+      [&] {
+        ++tries;
+        time.advance(150ms);
+        return bad;
+      },
+      {.interval = 150ms, .timeout = 250ms}, time);
   CAF_CHECK(!got);
   CAF_CHECK_EQUAL(tries, 1);
 }
 
-CAF_TEST(TOOL-099 the number of the retry is passed) {
+CAF_TEST("TOOL-099" the number of the retry is passed) {
   std::vector<unsigned> numbers;
   CAF_CHECK(!do_with_retry([&](unsigned retry) {
     numbers.push_back(retry);

@@ -39,8 +39,8 @@ namespace caravan::toolbox {
 struct shedder_options {
   std::chrono::nanoseconds window = std::chrono::seconds{5};
   std::size_t buckets = 50;
-  int threshold = 900;                                         ///< load from which it may refuse
-  std::chrono::nanoseconds cool_off = std::chrono::seconds{1}; ///< goes on refusing so long after the load sank
+  int threshold = 900;                                          ///< load from which it may refuse
+  std::chrono::nanoseconds cool_off = std::chrono::seconds{1};  ///< goes on refusing so long after the load sank
   std::optional<double> scale;  ///< passes of a bucket times ms of response, to in flight; none: buckets per ms
 };
 
@@ -67,9 +67,12 @@ public:
   };
 
   shedder(shedder_options options, std::function<int()> load, const clock& time = real_clock::shared())
-    : options_(options), load_(std::move(load)), time_(time), passes_(options.buckets, bucket_length(options), ignored, time),
-      response_ms_(options.buckets, bucket_length(options), ignored, time),
-      scale_(options.scale.value_or(1e6 / static_cast<double>(bucket_length(options).count()))) {
+      : options_(options),
+        load_(std::move(load)),
+        time_(time),
+        passes_(options.buckets, bucket_length(options), ignored, time),
+        response_ms_(options.buckets, bucket_length(options), ignored, time),
+        scale_(options.scale.value_or(1e6 / static_cast<double>(bucket_length(options).count()))) {
     if (options.threshold < 0 || options.threshold > 1000)
       throw std::invalid_argument("shedder: the threshold lies between 0 and 1000");
     if (!load_) throw std::invalid_argument("shedder: a function that tells the load is needed");

@@ -11,7 +11,7 @@
 using namespace caravan::toolbox;
 using namespace caravan::toolbox::testing;
 
-CAF_TEST(TOOL-033 value and error pass through) {
+CAF_TEST("TOOL-033" value and error pass through) {
   single_flight<std::string, std::string> flight;
   CAF_CHECK_EQUAL(flight.call("key", [] { return std::string{"bar"}; }), "bar");
   std::string thrown;
@@ -27,7 +27,7 @@ CAF_TEST(TOOL-033 value and error pass through) {
   CAF_CHECK_EQUAL(got.error().text, "E");
 }
 
-CAF_TEST(TOOL-035 one call per key) {
+CAF_TEST("TOOL-035" one call per key) {
   single_flight<std::string, std::string> flight;
   const std::vector<std::string> keys{"e", "a", "e", "a", "b", "c", "b", "a", "c", "d", "b", "c", "d"};
   std::atomic<int> calls{0};
@@ -48,7 +48,7 @@ CAF_TEST(TOOL-035 one call per key) {
   CAF_CHECK_EQUAL(right.load(), 13);
 }
 
-CAF_TEST(TOOL-037 it is no cache) {
+CAF_TEST("TOOL-037" it is no cache) {
   single_flight<int, int> flight;
   int calls = 0;
   for (int i = 0; i < 2; ++i) (void)flight.call(1, [&] { return ++calls; });
@@ -110,10 +110,16 @@ CAF_TEST(a caller who gives up harms nobody) {
   std::stop_source stop;
   std::atomic<bool> gave_up{false};
   std::jthread second{[&] {
-    gave_up = flight.call(1, [] { return 8; }, stop.get_token()).is(fault::cancelled);
+    gave_up = flight
+                  .call(
+                      1, [] { return 8; }, stop.get_token())
+                  .is(fault::cancelled);
   }};
   std::atomic<int> other{0};
-  std::jthread third{[&] { other = *flight.call(1, [] { return 7; }, std::stop_token{}); }};
+  std::jthread third{[&] {
+    other = *flight.call(
+        1, [] { return 7; }, std::stop_token{});
+  }};
   stop.request_stop();
   CAF_CHECK(comes_true([&] { return gave_up.load(); }));
   let_go = true;

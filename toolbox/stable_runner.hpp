@@ -31,7 +31,7 @@ template <class In, class Out>
 class stable_runner {
 public:
   stable_runner(std::function<Out(In)> work, std::size_t workers, std::size_t waiting = 1000)
-    : work_(std::move(work)), waiting_(waiting == 0 ? 1 : waiting), runner_(workers) {}
+      : work_(std::move(work)), waiting_(waiting == 0 ? 1 : waiting), runner_(workers) {}
   ~stable_runner() { close(); }
 
   outcome<void> push(In item) {

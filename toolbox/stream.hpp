@@ -56,8 +56,8 @@ public:
   stream() = default;
   /// From a function that returns the next value, or none at the end.
   template <class Pull>
-    requires std::is_invocable_r_v<std::optional<T>, Pull&>
-  explicit stream(Pull pull) : source_(std::make_unique<detail::pulled<T, Pull>>(std::move(pull))) {}
+  requires std::is_invocable_r_v<std::optional<T>, Pull&> explicit stream(Pull pull)
+      : source_(std::make_unique<detail::pulled<T, Pull>>(std::move(pull))) {}
 
   template <class... Values>
   static stream just(Values&&... values) {
@@ -70,8 +70,8 @@ public:
   template <class Range>
   static stream range(Range&& values) {
     using kept = std::decay_t<Range>;
-    return stream{[all = std::make_unique<kept>(std::forward<Range>(values)), at = std::optional<typename kept::iterator>{}]() mutable
-                    -> std::optional<T> {
+    return stream{[all = std::make_unique<kept>(std::forward<Range>(values)),
+                   at = std::optional<typename kept::iterator>{}]() mutable -> std::optional<T> {
       if (!at) at = all->begin();
       if (*at == all->end()) return std::nullopt;
       return std::optional<T>{std::move(*(*at)++)};
@@ -81,11 +81,11 @@ public:
   template <class Generate>
   static stream from(Generate generate) {
     return stream{detail::generated<T>::start_later(
-      [generate = std::move(generate)](channel<T>& out) mutable {
-        auto emit = [&out](T value) { return out.push(std::move(value)); };
-        generate(emit);
-      },
-      0)};
+        [generate = std::move(generate)](channel<T>& out) mutable {
+          auto emit = [&out](T value) { return out.push(std::move(value)); };
+          generate(emit);
+        },
+        0)};
   }
 
   // -- steps ----------------------------------------------------------------------------------------------------------
@@ -101,10 +101,10 @@ public:
         return std::nullopt;
       }};
     return walk<T>(
-      [keep = std::move(keep)](T value, auto& emit) mutable {
-        if (keep(std::as_const(value))) emit(std::move(value));
-      },
-      workers);
+        [keep = std::move(keep)](T value, auto& emit) mutable {
+          if (keep(std::as_const(value))) emit(std::move(value));
+        },
+        workers);
   }
   template <class Convert>
   auto map(Convert convert, int workers = 1) {
@@ -254,11 +254,11 @@ public:
   /// Runs what is before on a thread of its own, from now on, up to n values ahead.
   stream buffer(std::ptrdiff_t n) {
     return stream{detail::generated<T>::start_now(
-      [in = take()](channel<T>& out) mutable {
-        while (auto value = in.next())
-          if (!out.push(std::move(*value))) return;
-      },
-      static_cast<std::size_t>(std::max<std::ptrdiff_t>(n, 0)))};
+        [in = take()](channel<T>& out) mutable {
+          while (auto value = in.next())
+            if (!out.push(std::move(*value))) return;
+        },
+        static_cast<std::size_t>(std::max<std::ptrdiff_t>(n, 0)))};
   }
 
   // -- ends -----------------------------------------------------------------------------------------------------------
@@ -338,11 +338,12 @@ private:
   template <class Arrange>
   stream rearranged(Arrange arrange) {
     using list = std::invoke_result_t<Arrange&, stream&>;
-    return stream{[in = take(), arrange, all = std::optional<list>{}, at = std::size_t{0}]() mutable -> std::optional<T> {
-      if (!all) all.emplace(arrange(in));
-      if (at == all->size()) return std::nullopt;
-      return std::optional<T>{std::move((*all)[at++])};
-    }};
+    return stream{
+        [in = take(), arrange, all = std::optional<list>{}, at = std::size_t{0}]() mutable -> std::optional<T> {
+          if (!all) all.emplace(arrange(in));
+          if (at == all->size()) return std::nullopt;
+          return std::optional<T>{std::move((*all)[at++])};
+        }};
   }
   template <class Less>
   std::optional<T> best(Less less) {

@@ -59,7 +59,7 @@ struct quiet {
 
 }  // namespace
 
-CAF_TEST(TOOL-100 a buffer holds the producer back) {
+CAF_TEST("TOOL-100" a buffer holds the producer back) {
   std::atomic<int> sent{0};
   auto s = stream<int>::from([&](auto& emit) {
              for (int i = 0; i < 10; ++i) {
@@ -73,12 +73,12 @@ CAF_TEST(TOOL-100 a buffer holds the producer back) {
   CAF_CHECK_EQUAL(s.count(), 10u);
 }
 
-CAF_TEST(TOOL-104 filter) {
+CAF_TEST("TOOL-104" filter) {
   for (const int workers : {1, 4})
     CAF_CHECK_EQUAL(sum_of(one_to(4).filter([](int n) { return n % 2 == 0; }, workers)), 6);
 }
 
-CAF_TEST(TOOL-105 first and last leave no thread) {
+CAF_TEST("TOOL-105" first and last leave no thread) {
   using words = stream<std::string>;
   const auto before = threads_now();
   CAF_CHECK(words::just().first() == std::nullopt);
@@ -98,7 +98,7 @@ CAF_TEST(TOOL-105 first and last leave no thread) {
   CAF_CHECK_EQUAL(threads_now(), before);
 }
 
-CAF_TEST(TOOL-107 head) {
+CAF_TEST("TOOL-107" head) {
   CAF_CHECK_EQUAL(sum_of(one_to(4).head(2)), 3);
   CAF_CHECK_EQUAL(sum_of(one_to(4).head(6)), 10);
   CAF_CHECK(refused([] { one_to(4).head(0); }));
@@ -110,41 +110,42 @@ CAF_TEST(tail) {
   CAF_CHECK(refused([] { one_to(4).tail(0); }));
 }
 
-CAF_TEST(TOOL-109 map) {
+CAF_TEST("TOOL-109" map) {
   quiet strays;
   for (const int workers : {0, 1, 4, unlimited_workers}) {
     CAF_CHECK_EQUAL(sum_of(one_to(4).map([](int n) { return n * n; }, workers)), 30);
     CAF_CHECK_EQUAL(sum_of(one_to(4).map([](int n) { return n % 2 == 0 ? 0 : n * n; }, workers)), 10);
     CAF_CHECK_EQUAL(sum_of(one_to(4).map(
-                      [](int n) {
-                        if (n % 2 == 0) throw std::runtime_error("even");
-                        return n * n;
-                      },
-                      workers)),
+                        [](int n) {
+                          if (n % 2 == 0) throw std::runtime_error("even");
+                          return n * n;
+                        },
+                        workers)),
                     10);
   }
   CAF_CHECK_EQUAL(strays.count.load(), 8);
 }
 
-CAF_TEST(TOOL-110 merge) {
+CAF_TEST("TOOL-110" merge) {
   const auto lists = one_to(4).merge().to_vector();
   CAF_CHECK_EQUAL(lists, (std::vector<numbers>{{1, 2, 3, 4}}));
 }
 
-CAF_TEST(TOOL-111 reverse) { CAF_CHECK_EQUAL(one_to(4).reverse().to_vector(), (numbers{4, 3, 2, 1})); }
+CAF_TEST("TOOL-111" reverse) { CAF_CHECK_EQUAL(one_to(4).reverse().to_vector(), (numbers{4, 3, 2, 1})); }
 
-CAF_TEST(TOOL-112 sort) {
-  CAF_CHECK_EQUAL(stream<int>::just(5, 3, 7, 1, 9, 6, 4, 8, 2).sort().to_vector(), (numbers{1, 2, 3, 4, 5, 6, 7, 8, 9}));
+CAF_TEST("TOOL-112" sort) {
+  CAF_CHECK_EQUAL(stream<int>::just(5, 3, 7, 1, 9, 6, 4, 8, 2).sort().to_vector(),
+                  (numbers{1, 2, 3, 4, 5, 6, 7, 8, 9}));
   CAF_CHECK_EQUAL(stream<int>::just(1, 3, 2).sort(std::greater<>{}).to_vector(), (numbers{3, 2, 1}));
 }
 
-CAF_TEST(TOOL-113 split) {
+CAF_TEST("TOOL-113" split) {
   const auto parts = one_to(10).split(4).to_vector();
   CAF_CHECK_EQUAL(parts, (std::vector<numbers>{{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10}}));
   CAF_CHECK(refused([] { one_to(10).split(0); }));
 }
 
-CAF_TEST(TOOL-114 skip) {
+CAF_TEST("TOOL-114" skip) {
   CAF_CHECK_EQUAL(one_to(4).skip(1).count(), 3u);
   CAF_CHECK_EQUAL(one_to(4).skip(3).to_vector(), (numbers{4}));
   CAF_CHECK_EQUAL(one_to(4).skip(0).count(), 4u);
@@ -152,14 +153,14 @@ CAF_TEST(TOOL-114 skip) {
   CAF_CHECK(refused([] { one_to(4).skip(-1); }));
 }
 
-CAF_TEST(TOOL-116 concat) {
+CAF_TEST("TOOL-116" concat) {
   auto second = stream<int>::just(2);
   CAF_CHECK_EQUAL(sorted(stream<int>::just(1).concat(second, stream<int>::just(3))), (numbers{1, 2, 3}));
   auto self = stream<int>::just(1);
   CAF_CHECK_EQUAL(self.concat(self).to_vector(), (numbers{1}));
 }
 
-CAF_TEST(TOOL-117 max and min) {
+CAF_TEST("TOOL-117" max and min) {
   CAF_CHECK(stream<int>::just().max() == std::nullopt);
   CAF_CHECK(stream<int>::just().min() == std::nullopt);
   CAF_CHECK(stream<int>::just(1).max() == 1);
@@ -167,7 +168,7 @@ CAF_TEST(TOOL-117 max and min) {
   CAF_CHECK(stream<int>::just(-1, 1, 2, 9, 5, 8).min() == -1);
 }
 
-CAF_TEST(TOOL-118 walk) {
+CAF_TEST("TOOL-118" walk) {
   const auto keep_odd = [](int n, auto& emit) {
     if (n % 2 != 0) emit(n);
   };
@@ -255,7 +256,7 @@ CAF_TEST(a pipe equals the same steps on a vector) {
     std::sort(expected.begin(), expected.end());
     expected.erase(expected.begin(), expected.begin() + std::min<std::ptrdiff_t>(n, std::ssize(expected)));
     const auto got =
-      stream<int>::range(values).filter([](int v) { return v % 3 != 0; }, workers).sort().skip(n).to_vector();
+        stream<int>::range(values).filter([](int v) { return v % 3 != 0; }, workers).sort().skip(n).to_vector();
     RC_ASSERT(got == expected);
     numbers joined;
     stream<int>::range(values).split(n).for_each([&](numbers part) {
@@ -273,9 +274,9 @@ CAF_TEST(eight threads each run a pipe of several threads) {
       if (sum_of(stream<int>::from([](auto& emit) {
                    for (int n = 1; n <= 100; ++n) emit(n);
                  })
-                   .buffer(3)
-                   .map([](int n) { return n * 2; }, 4)
-                   .filter([](int n) { return n % 4 == 0; }, 2)) != 5100)
+                     .buffer(3)
+                     .map([](int n) { return n * 2; }, 4)
+                     .filter([](int n) { return n % 4 == 0; }, 2)) != 5100)
         ++wrong;
       // Given up in the middle.
       if (one_to(100).buffer(2).map([](int n) { return n; }, 3).head(5).count() != 5) ++wrong;

@@ -89,7 +89,7 @@ public:
   }
 
   worked(In in, Work work, std::size_t workers)
-    : in_(std::move(in)), work_(std::move(work)), workers_(workers), values_(std::min<std::size_t>(workers, 64)) {}
+      : in_(std::move(in)), work_(std::move(work)), workers_(workers), values_(std::min<std::size_t>(workers, 64)) {}
   ~worked() override {
     values_.abandon();
     for (;;) {

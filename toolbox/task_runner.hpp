@@ -34,7 +34,7 @@ namespace caravan::toolbox {
 class task_runner {
 public:
   explicit task_runner(std::size_t concurrency, const clock& time = real_clock::shared())
-    : concurrency_(concurrency), time_(time) {
+      : concurrency_(concurrency), time_(time) {
     if (concurrency == 0) throw std::invalid_argument("task_runner: the concurrency must be above zero");
   }
   task_runner(const task_runner&) = delete;

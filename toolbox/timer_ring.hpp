@@ -39,8 +39,8 @@ public:
   /// `slots`: ticks in the innermost ring, rounded up to a power of two within 64 .. 65536. It never changes what is
   /// fired: more slots cost memory (4 bytes each per ring in use) and spare some sorting again.
   explicit timer_ring(std::size_t slots = 256)
-    : bits_(static_cast<unsigned>(std::bit_width(std::clamp<std::size_t>(slots, 64, 65536) - 1))),
-      mask_((tick{1} << bits_) - 1) {
+      : bits_(static_cast<unsigned>(std::bit_width(std::clamp<std::size_t>(slots, 64, 65536) - 1))),
+        mask_((tick{1} << bits_) - 1) {
     for (unsigned bit = 0; bit < 64; ++bit) level_of_[bit] = static_cast<std::uint8_t>(bit / bits_);
     heads_.assign(first_slot, nil);
     table_.assign(16, cell{});
@@ -193,7 +193,7 @@ private:
       levels_ = level + 1u;
     }
     append(i, first_slot + (static_cast<std::size_t>(level) << bits_) +
-                static_cast<std::size_t>((due >> (level * bits_)) & mask_));
+                  static_cast<std::size_t>((due >> (level * bits_)) & mask_));
   }
 
   void append(index i, std::size_t list) {

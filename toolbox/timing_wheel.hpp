@@ -20,11 +20,11 @@
 /// empty key) or closed (after stop); nothing has changed then. Not knowing a key is no error: the answer is false.
 
 #include <algorithm>
-#include <cstdint>
 #include <chrono>
 #include <concepts>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -49,7 +49,7 @@ public:
 
   timing_wheel(std::chrono::nanoseconds interval, std::size_t slots, callback fire,
                const clock& time = real_clock::shared())
-    : interval_(interval), fire_(std::move(fire)), time_(time), start_(time.now()), ring_(slots) {
+      : interval_(interval), fire_(std::move(fire)), time_(time), start_(time.now()), ring_(slots) {
     if (interval <= std::chrono::nanoseconds::zero())
       throw std::invalid_argument("timing_wheel: the interval must be above zero");
     if (slots == 0) throw std::invalid_argument("timing_wheel: at least one slot is needed");
@@ -141,9 +141,14 @@ private:
   static failure bad_delay() { return {fault::invalid_argument, "a timer's delay must be above zero"}; }
   static failure empty_key() { return {fault::invalid_argument, "a timer's key must not be empty"}; }
   static bool is_empty(const Key& key) {
-    if constexpr (requires { { key.empty() } -> std::convertible_to<bool>; }) return key.empty();
-    else if constexpr (std::is_pointer_v<Key>) return key == nullptr;
-    else return false;
+    if constexpr (requires {
+                    { key.empty() } -> std::convertible_to<bool>;
+                  })
+      return key.empty();
+    else if constexpr (std::is_pointer_v<Key>)
+      return key == nullptr;
+    else
+      return false;
   }
 
   [[nodiscard]] tick tick_at(steady_time moment) const {
@@ -173,17 +178,17 @@ private:
                     [&](Key&& key, Value&& value) { due.emplace_back(std::move(key), std::move(value)); });
       if (!due.empty()) {
         lock.unlock();
-        for (auto& [key, value] : due)
-          run_safe([&] { fire_(std::move(key), std::move(value)); });
+        for (auto& timer : due) run_safe([&] { fire_(std::move(timer.first), std::move(timer.second)); });
         due.clear();
         lock.lock();
         continue;
       }
       if (const auto next = ring_.next()) {
         sleeping_until_ = *next;
-        const auto moment = later(start_, std::chrono::nanoseconds{static_cast<std::int64_t>(std::min<tick>(
-                                            *next, static_cast<tick>(INT64_MAX / interval_.count()))) *
-                                          interval_.count()});
+        const auto moment =
+            later(start_, std::chrono::nanoseconds{static_cast<std::int64_t>(std::min<tick>(
+                                                       *next, static_cast<tick>(INT64_MAX / interval_.count()))) *
+                                                   interval_.count()});
         wait_until(changed_, lock, time_, moment, [&] { return stopped_ || sleeping_until_ == 0; });
       } else {
         sleeping_until_ = ~tick{0};

@@ -19,7 +19,8 @@ constexpr auto step = std::chrono::seconds{60};
 // A wheel on a fake clock, and what it has fired so far.
 struct wheel_fixture {
   explicit wheel_fixture(std::size_t slots = 10)
-    : wheel(step, slots, [this](std::string key, int value) { note(std::move(key), value); }, time) {}
+      : wheel(
+            step, slots, [this](std::string key, int value) { note(std::move(key), value); }, time) {}
 
   void note(std::string key, int value) {
     const std::lock_guard guard{mutex};
@@ -59,7 +60,7 @@ struct wheel_fixture {
 
 }  // namespace
 
-CAF_TEST(TOOL-001 bad arguments are refused) {
+CAF_TEST("TOOL-001" bad arguments are refused) {
   using wheel = timing_wheel<std::string, int>;
   const auto refuses = [](auto make) {
     try {
@@ -74,7 +75,7 @@ CAF_TEST(TOOL-001 bad arguments are refused) {
   CAF_CHECK(refuses([] { wheel{1s, 10, nullptr}; }));
 }
 
-CAF_TEST(TOOL-002 a timer fires on its tick) {
+CAF_TEST("TOOL-002" a timer fires on its tick) {
   wheel_fixture f;
   CAF_CHECK(f.wheel.set("any", 3, step / 2));
   f.ticks(1);
@@ -85,7 +86,7 @@ CAF_TEST(TOOL-002 a timer fires on its tick) {
   CAF_CHECK_EQUAL(f.count(), 1u);
 }
 
-CAF_TEST(TOOL-004 a negative delay is refused) {
+CAF_TEST("TOOL-004" a negative delay is refused) {
   wheel_fixture f;
   CAF_CHECK(f.wheel.set("any", 3, -step).is(fault::invalid_argument));
   CAF_CHECK(f.wheel.set("any", 3, 0s).is(fault::invalid_argument));
@@ -94,7 +95,7 @@ CAF_TEST(TOOL-004 a negative delay is refused) {
   CAF_CHECK_EQUAL(f.count(), 0u);
 }
 
-CAF_TEST(TOOL-005 delays of any length around the ring are exact) {
+CAF_TEST("TOOL-005" delays of any length around the ring are exact) {
   for (const int delay : {5, 7, 10, 12}) {
     wheel_fixture f{5};
     CAF_CHECK(f.wheel.set("any", delay, delay * step));
@@ -114,7 +115,7 @@ CAF_TEST(a move below one tick fires without waiting for the tick) {
   CAF_CHECK(comes_true([&] { return f.count() == 1; }));
 }
 
-CAF_TEST(TOOL-008 moved earlier it is called once) {
+CAF_TEST("TOOL-008" moved earlier it is called once) {
   wheel_fixture f;
   CAF_CHECK(f.wheel.set("any", 3, 4 * step));
   CAF_CHECK(f.wheel.move("any", 2 * step));
@@ -126,11 +127,10 @@ CAF_TEST(TOOL-008 moved earlier it is called once) {
   CAF_CHECK_EQUAL(f.count(), 1u);
 }
 
-CAF_TEST(TOOL-010 moved twice the last moment counts) {
+CAF_TEST("TOOL-010" moved twice the last moment counts) {
   using times = std::tuple<int, int, int>;
-  for (const auto& [set, first, second] :
-       {times{3, 5, 10}, times{3, 7, 12}, times{3, 10, 15}, times{3, 12, 17}, times{5, 7, 12}, times{5, 10, 17},
-        times{5, 12, 17}}) {
+  for (const auto& [set, first, second] : {times{3, 5, 10}, times{3, 7, 12}, times{3, 10, 15}, times{3, 12, 17},
+                                           times{5, 7, 12}, times{5, 10, 17}, times{5, 12, 17}}) {
     wheel_fixture f{5};
     CAF_CHECK(f.wheel.set("any", 3, set * step));
     CAF_CHECK(f.wheel.move("any", first * step));
@@ -144,7 +144,7 @@ CAF_TEST(TOOL-010 moved twice the last moment counts) {
   }
 }
 
-CAF_TEST(TOOL-013 moved and then removed it is never called) {
+CAF_TEST("TOOL-013" moved and then removed it is never called) {
   wheel_fixture f;
   CAF_CHECK(f.wheel.set("any", 3, 8 * step));
   f.ticks(6);
@@ -155,7 +155,7 @@ CAF_TEST(TOOL-013 moved and then removed it is never called) {
   CAF_CHECK_EQUAL(f.count(), 0u);
 }
 
-CAF_TEST(TOOL-014 removing is harmless for unknown keys and refused for empty ones) {
+CAF_TEST("TOOL-014" removing is harmless for unknown keys and refused for empty ones) {
   wheel_fixture f;
   CAF_CHECK(f.wheel.set("any", 3, step));
   CAF_CHECK(*f.wheel.remove("any"));
@@ -169,7 +169,7 @@ CAF_TEST(TOOL-014 removing is harmless for unknown keys and refused for empty on
   CAF_CHECK_EQUAL(f.count(), 0u);
 }
 
-CAF_TEST(TOOL-016 a drain keeps key and value together) {
+CAF_TEST("TOOL-016" a drain keeps key and value together) {
   timing_wheel<int, int> wheel{1s, 10, [](int, int) {}};
   for (int key = 0; key < 10; ++key) CAF_CHECK(wheel.set(key, 10 * key, 1min));
   std::map<int, int> seen;
@@ -179,7 +179,7 @@ CAF_TEST(TOOL-016 a drain keeps key and value together) {
   CAF_CHECK_EQUAL(wheel.size(), 0u);
 }
 
-CAF_TEST(TOOL-017 many timers on one tick all fire once) {
+CAF_TEST("TOOL-017" many timers on one tick all fire once) {
   wheel_fixture f;
   for (int i = 0; i < 50; ++i) CAF_CHECK(f.wheel.set(std::to_string(i), 100 * i, step));
   f.ticks(1);
@@ -189,7 +189,7 @@ CAF_TEST(TOOL-017 many timers on one tick all fire once) {
   for (const auto& [key, value] : f.fired) CAF_CHECK_EQUAL(value, 100 * std::stoi(key));
 }
 
-CAF_TEST(TOOL-018 after stop every call says closed) {
+CAF_TEST("TOOL-018" after stop every call says closed) {
   wheel_fixture f;
   CAF_CHECK(f.wheel.set("any", 3, step));
   f.wheel.stop();

@@ -92,7 +92,7 @@ public:
 
   /// Without a store the local bucket is all there is.
   explicit token_limit(token_options options, store shared = {}, const clock& time = real_clock::shared())
-    : store_(std::move(shared)), time_(time), local_(options) {}
+      : store_(std::move(shared)), time_(time), local_(options) {}
 
   [[nodiscard]] bool allow(std::uint64_t n = 1, const std::stop_token& stop = {}) {
     if (stop.stop_requested()) return false;

@@ -1,4 +1,5 @@
-// The other tools against the plain thing that one would write in their place: a pair of benchmarks each, plain_x first.
+// The other tools against the plain thing that one would write in their place: a pair of benchmarks each,
+// plain_x first.
 #include <benchmark/benchmark.h>
 
 #include <atomic>
@@ -342,25 +343,25 @@ void plain_loop(benchmark::State& state) {
 void stream_steps(benchmark::State& state) {
   for (auto _ : state) {
     benchmark::DoNotOptimize(stream<int>::range(thousand())
-                               .filter([](int n) { return n % 2 == 0; })
-                               .map([](int n) { return n * 3; })
-                               .reduce(std::int64_t{0}, [](std::int64_t sum, int n) { return sum + n; }));
+                                 .filter([](int n) { return n % 2 == 0; })
+                                 .map([](int n) { return n * 3; })
+                                 .reduce(std::int64_t{0}, [](std::int64_t sum, int n) { return sum + n; }));
   }
   state.SetItemsProcessed(state.iterations() * 1000);
 }
 void map_reduce_sum(benchmark::State& state) {
   for (auto _ : state) {
     benchmark::DoNotOptimize(map_reduce<int, int, std::int64_t>(
-      [](auto& emit) {
-        for (const int n : thousand()) emit(n);
-      },
-      [](int n, auto& write, auto&) { write(n * 3); },
-      [](auto& values, auto& write, auto&) {
-        std::int64_t sum = 0;
-        while (const auto v = values.next()) sum += *v;
-        write(sum);
-      },
-      {.workers = 2}));
+        [](auto& emit) {
+          for (const int n : thousand()) emit(n);
+        },
+        [](int n, auto& write, auto&) { write(n * 3); },
+        [](auto& values, auto& write, auto&) {
+          std::int64_t sum = 0;
+          while (const auto v = values.next()) sum += *v;
+          write(sum);
+        },
+        {.workers = 2}));
   }
   state.SetItemsProcessed(state.iterations() * 1000);
 }
