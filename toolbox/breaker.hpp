@@ -13,7 +13,7 @@
 /// the share of intervals in which everything failed. After a second without any passing call one is let through.
 ///
 /// Threads: safe. Errors: run answers rejected if it refused; a call that throws counts as failed and the exception
-/// passes on. A function that returns a testable (bool, optional, an expected) counts as failed when it is false;
+/// passes on. A function that returns a testable (bool, optional, an expected) counts as failed when that is false;
 /// `acceptable` may say that an error is the caller's own affair and no sign of trouble ("not found").
 /// A ticket that is destroyed without an answer counts as failed.
 

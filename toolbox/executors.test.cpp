@@ -128,6 +128,26 @@ CAF_TEST(a throw and a trigger from inside do no harm) {
   set_stray_handler(std::move(before));
 }
 
+CAF_TEST(eight threads trigger and the last trigger is never forgotten) {
+  std::atomic<int> runs{0};
+  std::atomic<int> triggers{0};
+  std::atomic<int> seen{0};
+  delay_executor delayed{[&] {
+                           seen = triggers.load();
+                           ++runs;
+                         },
+                         50us};
+  all_at_once(8, [&](int) {
+    for (int i = 0; i < 1000 / slowdown; ++i) {
+      ++triggers;
+      delayed.trigger();
+      if (i % 50 == 0) std::this_thread::yield();
+    }
+  });
+  CAF_CHECK(comes_true([&] { return seen == triggers; }));
+  CAF_CHECK(runs <= triggers);
+}
+
 CAF_TEST("TOOL-069" sync has run when it returns) {
   periodical_executor<sums> p{1s, {[](int) {}}};
   bool done = false;

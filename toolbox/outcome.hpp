@@ -136,10 +136,11 @@ private:
   bool failed_ = false;
 };
 
-/// What a caller's function may return when it can fail: true means it went well.
+/// What a caller's function may return when it can fail: true means it went well. Numbers are none: 0 is a number.
 template <class R>
-concept testable = std::constructible_from<bool, R> || requires(const R& r) {
+concept testable = requires(const R& r) {
   static_cast<bool>(r);
+  requires !std::is_arithmetic_v<R> || std::same_as<R, bool>;
 };
 
 /// A testable that holds a T when it is true.

@@ -73,6 +73,23 @@ CAF_TEST(a handler that throws does no harm) {
   set_stray_handler(std::move(before));
 }
 
+CAF_TEST(eight threads throw into handlers that are replaced meanwhile) {
+  auto before = set_stray_handler(nullptr);
+  std::atomic<int> reported{0};
+  const auto count = [&](std::exception_ptr) { ++reported; };
+  set_stray_handler(count);
+  all_at_once(8, [&](int thread) {
+    for (int i = 0; i < 500 / slowdown; ++i) {
+      if (thread == 0)
+        set_stray_handler(count);
+      else
+        run_safe([] { throw std::runtime_error("boom"); });
+    }
+  });
+  CAF_CHECK_EQUAL(reported.load(), 7 * (500 / slowdown));
+  set_stray_handler(std::move(before));
+}
+
 // -- routine_group and worker_group ---------------------------------------------------------------------------------
 
 CAF_TEST("TOOL-140" run and wait) {
@@ -106,6 +123,19 @@ CAF_TEST(what a routine throws comes out of wait once) {
   CAF_CHECK_EQUAL(thrown_by([&] { group.wait(); }), "any");
   CAF_CHECK_EQUAL(ended.load(), 3);
   group.wait();
+}
+
+CAF_TEST(eight threads run routines in one group) {
+  std::atomic<int> ended{0};
+  routine_group group;
+  all_at_once(8, [&](int) {
+    for (int i = 0; i < 50; ++i) {
+      group.run([&] { ++ended; });
+      group.run_safe([&] { group.run([&] { ++ended; }); });
+    }
+  });
+  group.wait();
+  CAF_CHECK_EQUAL(ended.load(), 800);
 }
 
 CAF_TEST("TOOL-142" n workers are n threads) {
@@ -252,6 +282,21 @@ CAF_TEST(a stable runner holds the pusher back and passes throws to their place)
     }
   }
   CAF_CHECK(!runner.get());
+}
+
+CAF_TEST(eight threads push to and get from one stable runner) {
+  stable_runner<int, int> runner{[](int i) { return i; }, 3, 10};
+  std::atomic<int> sum{0};
+  std::atomic<int> pushers{4};
+  all_at_once(8, [&](int thread) {
+    if (thread < 4) {
+      for (int i = 0; i < 1000 / slowdown; ++i) (void)runner.push(1);
+      if (--pushers == 0) runner.close();
+    } else {
+      while (const auto got = runner.get()) sum += *got;
+    }
+  });
+  CAF_CHECK_EQUAL(sum.load(), 4 * (1000 / slowdown));
 }
 
 // -- parallel -------------------------------------------------------------------------------------------------------

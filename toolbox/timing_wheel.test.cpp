@@ -283,6 +283,47 @@ CAF_TEST(real time works as well) {
   CAF_CHECK(std::chrono::steady_clock::now() - begin >= 20ms);
 }
 
+CAF_TEST(the wheel does what a sorted map of due times does) {
+  CAF_CHECK(holds("timing_wheel equals a sorted map", [] {
+    wheel_fixture f{*rc::gen::element<std::size_t>(1, 5, 100)};
+    std::map<std::string, std::pair<steady_time, int>> plain;  // key -> not before, value
+    const auto begin = f.time.now();
+    const auto tick_after = [&](steady_time moment) { return begin + (moment - begin + step - 1ns) / step * step; };
+    const auto steps = *rc::gen::inRange(1, 8);
+    for (int i = 0; i < steps; ++i) {
+      const auto key = std::to_string(*rc::gen::inRange(0, 4));
+      const std::chrono::nanoseconds delay = std::chrono::seconds{*rc::gen::inRange(60, 2000)};
+      switch (*rc::gen::inRange(0, 5)) {
+        case 0:
+        case 1:
+          RC_ASSERT(*f.wheel.set(key, i, delay) == !plain.contains(key));
+          plain[key] = {tick_after(f.time.now() + delay), i};
+          break;
+        case 2:
+          RC_ASSERT(*f.wheel.move(key, delay) == plain.contains(key));
+          if (plain.contains(key)) plain[key].first = tick_after(f.time.now() + delay);
+          break;
+        case 3:
+          RC_ASSERT(*f.wheel.remove(key) == (plain.erase(key) == 1));
+          break;
+        default: {
+          f.time.advance(delay);
+          f.settle();
+          std::vector<std::pair<std::string, int>> expected;
+          for (const auto& [k, v] : plain)
+            if (v.first <= f.time.now()) expected.emplace_back(k, v.second);
+          const std::lock_guard guard{f.mutex};
+          std::sort(f.fired.begin(), f.fired.end());
+          RC_ASSERT(f.fired == expected);
+          f.fired.clear();
+          for (const auto& [k, v] : expected) plain.erase(k);
+        }
+      }
+      RC_ASSERT(f.wheel.size() == plain.size());
+    }
+  }));
+}
+
 // -- the bookkeeping alone ------------------------------------------------------------------------------------------
 
 CAF_TEST(the ring does what a sorted map of due times does) {
