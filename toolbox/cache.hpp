@@ -16,7 +16,7 @@
 ///   toolbox::cache<std::string, user, std::optional<user>> maybe_users{{.limit = 100}};
 ///
 /// Threads: safe; the loader runs without the lock, once per key at a time. There is no background thread: what has
-/// run out is gone for every call from that moment, and its memory is given back by the calls that follow.
+/// run out is gone for every call from that moment, and its memory is given back by the next call of any kind.
 /// Units: std::chrono; expiry <= 0 means never; limit 0 means none.
 /// Errors: none of its own. A loader that is under way while the key is set or removed still stores what it loaded.
 
@@ -76,18 +76,16 @@ public:
     const auto until = expiry > std::chrono::nanoseconds::zero() ? later(now, spread(expiry)) : steady_time::max();
     if (const auto found = entries_.find(key); found != entries_.end()) {
       found->second->value = std::move(value);
-      found->second->until = until;
       touch(found->second);
     } else {
-      order_.push_front(entry{key, std::move(value), until});
+      order_.push_front(entry{key, std::move(value)});
       entries_.emplace(key, order_.begin());
       if (options_.limit > 0 && entries_.size() > options_.limit) erase(std::prev(order_.end()));
     }
-    // Rounded up: when the ring says so, it surely has run out.
     if (until == steady_time::max())
       expiries_.remove(key);
     else
-      expiries_.set(key, {}, tick_at(until) + 1);
+      expiries_.set(key, {}, tick_at(until));
   }
 
   /// Counts as a use.
@@ -142,20 +140,14 @@ private:
   struct entry {
     Key key;
     Value value;
-    steady_time until;
   };
   using place = typename std::list<entry>::iterator;
   struct nothing {};
 
   std::optional<Value> look(const Key& key) {
-    const auto now = time_.now();
-    purge(now);
+    purge(time_.now());
     const auto found = entries_.find(key);
     if (found == entries_.end()) return std::nullopt;
-    if (found->second->until <= now) {
-      erase(found->second);
-      return std::nullopt;
-    }
     touch(found->second);
     return found->second->value;
   }
@@ -165,7 +157,7 @@ private:
     entries_.erase(at->key);
     order_.erase(at);
   }
-  // Gives back the memory of what nobody asks for any more. The ring's ticks are coarse; get looks at the exact moment.
+  // Every call begins with this, so what has run out neither is found nor takes up room.
   void purge(steady_time now) {
     expiries_.advance(tick_at(now), [this](Key&& key, nothing) {
       const auto found = entries_.find(key);
@@ -174,7 +166,7 @@ private:
     });
   }
   [[nodiscard]] std::uint64_t tick_at(steady_time moment) const {
-    return static_cast<std::uint64_t>((moment - start_) / std::chrono::milliseconds{100});
+    return static_cast<std::uint64_t>((moment - start_).count());  // a tick is a nanosecond: exact
   }
   std::chrono::nanoseconds spread(std::chrono::nanoseconds expiry) {
     if (options_.jitter <= 0) return expiry;
