@@ -13,7 +13,8 @@
 ///   auto done = toolbox::finish([&] { return save_a(); }, [&] { return save_b(); });   // the first error, else good
 ///   toolbox::for_each<id>([&](auto& emit) { for (auto id : ids) emit(id); }, [&](id one) { touch(one); });
 ///
-/// What is mapped first arrives first: the order of the items is not kept.
+/// What is mapped first arrives first: the order of the items is not kept. The generator runs up to 64 items (or as
+/// many as there are workers) ahead of the mappers, and these as far ahead of the reducer.
 ///
 /// Cancel: any part may call cancel(failure), or cancel() without a reason; the first one counts and is the answer.
 /// The caller's stop token does the same. From then on emit and write say false and drop what they are given, and
@@ -25,6 +26,7 @@
 /// workers <= 0 counts as 1. Errors: what any part throws cancels the rest and passes to the caller, of several the
 /// first. A reducer that writes twice gets std::logic_error; one that writes nothing leads to no_output.
 
+#include <algorithm>
 #include <atomic>
 #include <concepts>
 #include <cstddef>
@@ -105,8 +107,8 @@ class mapping {
 public:
   explicit mapping(const map_reduce_options& options)
       : workers_(options.workers < 1 ? 1 : static_cast<std::size_t>(options.workers)),
-        items_(workers_),
-        mapped_(workers_),
+        items_(ahead(workers_)),
+        mapped_(ahead(workers_)),
         cancel_([this](failure reason) { stop(std::move(reason), nullptr); }),
         outer_(options.stop, [this] {
           stop(failure{fault::cancelled, "the caller stopped waiting"}, nullptr);
@@ -159,6 +161,9 @@ public:
   }
 
 private:
+  // A queue as short as the number of workers would put a thread to sleep for every item.
+  static std::size_t ahead(std::size_t workers) { return std::max<std::size_t>(workers, 64); }
+
   template <class Body>
   void guarded(Body body) noexcept {
     try {
