@@ -24,13 +24,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <iterator>
 #include <list>
 #include <mutex>
 #include <optional>
 #include <random>
 #include <type_traits>
-#include <unordered_map>
 #include <utility>
 
 #include "toolbox/clock.hpp"
@@ -73,19 +71,21 @@ public:
     const std::lock_guard guard{mutex_};
     const auto now = time_.now();
     purge(now);
-    const auto until = expiry > std::chrono::nanoseconds::zero() ? later(now, spread(expiry)) : steady_time::max();
-    if (const auto found = entries_.find(key); found != entries_.end()) {
-      found->second->value = std::move(value);
-      touch(found->second);
-    } else {
-      order_.push_front(entry{key, std::move(value)});
-      entries_.emplace(key, order_.begin());
-      if (options_.limit > 0 && entries_.size() > options_.limit) erase(std::prev(order_.end()));
+    const auto due = expiry > std::chrono::nanoseconds::zero() ? tick_at(later(now, spread(expiry))) : never;
+    if (auto* found = entries_.find(key)) {
+      found->value = std::move(value);
+      touch(*found);
+      entries_.move(key, due);
+      return;
     }
-    if (until == steady_time::max())
-      expiries_.remove(key);
-    else
-      expiries_.set(key, {}, tick_at(until));
+    order_.push_front(key);
+    try {
+      entries_.set(key, entry{std::move(value), order_.begin()}, due);
+    } catch (...) {
+      order_.pop_front();
+      throw;
+    }
+    if (options_.limit > 0 && entries_.size() > options_.limit) erase(order_.back());
   }
 
   /// Counts as a use.
@@ -120,10 +120,7 @@ public:
   bool remove(const Key& key) {
     const std::lock_guard guard{mutex_};
     purge(time_.now());
-    const auto found = entries_.find(key);
-    if (found == entries_.end()) return false;
-    erase(found->second);
-    return true;
+    return erase(key);
   }
 
   [[nodiscard]] std::size_t size() {
@@ -138,32 +135,27 @@ public:
 
 private:
   struct entry {
-    Key key;
     Value value;
+    typename std::list<Key>::iterator place;
   };
-  using place = typename std::list<entry>::iterator;
-  struct nothing {};
+  static constexpr auto never = ~std::uint64_t{0};
 
   std::optional<Value> look(const Key& key) {
     purge(time_.now());
-    const auto found = entries_.find(key);
-    if (found == entries_.end()) return std::nullopt;
-    touch(found->second);
-    return found->second->value;
+    auto* found = entries_.find(key);
+    if (found == nullptr) return std::nullopt;
+    touch(*found);
+    return found->value;
   }
-  void touch(place at) { order_.splice(order_.begin(), order_, at); }
-  void erase(place at) {
-    expiries_.remove(at->key);
-    entries_.erase(at->key);
-    order_.erase(at);
+  void touch(entry& used) { order_.splice(order_.begin(), order_, used.place); }
+  bool erase(const Key& key) {
+    const auto removed = entries_.remove(key);
+    if (removed) order_.erase(removed->place);
+    return removed.has_value();
   }
   // Every call begins with this, so what has run out neither is found nor takes up room.
   void purge(steady_time now) {
-    expiries_.advance(tick_at(now), [this](Key&& key, nothing) {
-      const auto found = entries_.find(key);
-      order_.erase(found->second);
-      entries_.erase(found);
-    });
+    entries_.advance(tick_at(now), [this](Key&&, entry&& gone) { order_.erase(gone.place); });
   }
   [[nodiscard]] std::uint64_t tick_at(steady_time moment) const {
     return static_cast<std::uint64_t>((moment - start_).count());  // a tick is a nanosecond: exact
@@ -181,9 +173,8 @@ private:
   const steady_time start_;
   mutable std::mutex mutex_;
   std::minstd_rand random_;
-  std::list<entry> order_;  // most recently used first
-  std::unordered_map<Key, place, Hash> entries_;
-  timer_ring<Key, nothing, Hash> expiries_;
+  std::list<Key> order_;                  // most recently used first
+  timer_ring<Key, entry, Hash> entries_;  // it finds by key, and tells what has run out
   cache_statistics statistics_;
   single_flight<Key, Loaded, Hash> flights_;
 };

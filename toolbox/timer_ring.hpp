@@ -102,6 +102,10 @@ public:
   /// already over waits for the next advance. If it throws, its own timer is gone, the others stay due.
   template <class Fire>
   std::size_t advance(tick to, Fire fire) {
+    if (to < quiet_until_ && heads_[ready] == nil) {
+      now_ = std::max(now_, to);
+      return 0;
+    }
     const advancing mark{*this};
     std::size_t fired = 0;
     for (;;) {
@@ -113,7 +117,10 @@ public:
         fire(std::move(content.first), std::move(content.second));
       }
       const auto event = next_slot();
-      if (!event || *event > to) break;
+      if (!event || *event > to) {
+        quiet_until_ = event.value_or(~tick{0});
+        break;
+      }
       now_ = std::max(now_, *event);
       sort_again();
     }
@@ -192,6 +199,7 @@ private:
       used_.resize((level + 1u) * slots / 64, 0);
       levels_ = level + 1u;
     }
+    quiet_until_ = std::min(quiet_until_, due >> (level * bits_) << (level * bits_));
     append(i, first_slot + (static_cast<std::size_t>(level) << bits_) +
                   static_cast<std::size_t>((due >> (level * bits_)) & mask_));
   }
@@ -341,6 +349,7 @@ private:
   unsigned levels_ = 0;
   std::array<std::uint8_t, 64> level_of_{};
   tick now_ = 0;
+  tick quiet_until_ = ~tick{0};  // no slot comes up before; removing may leave it too early, never too late
   bool advancing_ = false;
   std::vector<index> heads_;
   std::vector<std::uint64_t> used_;  // one bit per slot: is its list used
