@@ -66,12 +66,13 @@ std::optional<number> take_number(std::string_view& text) {
 std::optional<std::int64_t> scale(const number& n, std::int64_t size) {
   if (n.whole > most / size) return std::nullopt;
   auto total = n.whole * size;
-  std::int64_t part = 0;
-  auto weight = size;
-  for (const auto c : n.fraction) {  // what is finer than a nanosecond is cut, as Go does
-    weight /= 10;
-    part += weight * (c - '0');
+  // Nine digits: then none of the products below can overflow, and what is cut is less than anybody means.
+  std::int64_t digits = 0, power = 1;
+  for (const auto c : n.fraction.substr(0, 9)) {
+    digits = digits * 10 + (c - '0');
+    power *= 10;
   }
+  const auto part = size / power * digits + size % power * digits / power;
   if (total > most - part) return std::nullopt;
   return total + part;
 }
