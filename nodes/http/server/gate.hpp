@@ -23,7 +23,9 @@ public:
   [[nodiscard]] std::optional<response> refusal(role needed, role_set granted, bool had_token) const;
   /// Nothing, or the answer for a foreign page or a host name that is not ours.
   [[nodiscard]] std::optional<response> refuse_origin(std::string_view method, const fields& headers) const;
-  [[nodiscard]] static bool has_token(const fields& headers) { return headers.find_any_case("Authorization").has_value(); }
+  [[nodiscard]] static bool has_token(const fields& headers) {
+    return headers.find_any_case("Authorization").has_value();
+  }
 
 private:
   using digest = std::array<unsigned char, 32>;

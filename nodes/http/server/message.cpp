@@ -19,11 +19,16 @@ constexpr int hex_digit(char c) noexcept {
 
 std::string_view to_string(role r) noexcept {
   switch (r) {
-    case role::anyone: return "anyone";
-    case role::read: return "read";
-    case role::push: return "push";
-    case role::work: return "work";
-    case role::admin: return "admin";
+    case role::anyone:
+      return "anyone";
+    case role::read:
+      return "read";
+    case role::push:
+      return "push";
+    case role::work:
+      return "work";
+    case role::admin:
+      return "admin";
   }
   return "unknown";
 }
@@ -61,70 +66,116 @@ response empty_response(int status) { return {status, "", {}, ""}; }
 
 int status_of(errc code) noexcept {
   switch (code) {
-    case errc::already_in_queue: return 409;
-    case errc::queue_full: return 429;
-    case errc::queue_closed: return 503;
-    case errc::too_large: return 413;
-    case errc::backend_failed: return 503;
-    case errc::fenced: return 409;
-    case errc::not_found: return 404;
-    case errc::invalid_argument: return 400;
-    case errc::timed_out: return 504;
-    case errc::not_supported: return 501;
-    case errc::conflict: return 409;
-    case errc::unauthorized: return 401;
-    case errc::forbidden: return 403;
+    case errc::already_in_queue:
+      return 409;
+    case errc::queue_full:
+      return 429;
+    case errc::queue_closed:
+      return 503;
+    case errc::too_large:
+      return 413;
+    case errc::backend_failed:
+      return 503;
+    case errc::fenced:
+      return 409;
+    case errc::not_found:
+      return 404;
+    case errc::invalid_argument:
+      return 400;
+    case errc::timed_out:
+      return 504;
+    case errc::not_supported:
+      return 501;
+    case errc::conflict:
+      return 409;
+    case errc::unauthorized:
+      return 401;
+    case errc::forbidden:
+      return 403;
   }
   return 500;  // a code from a newer node
 }
 
 std::string_view reason_of(int status) noexcept {
   switch (status) {
-    case 200: return "OK";
-    case 201: return "Created";
-    case 202: return "Accepted";
-    case 204: return "No Content";
-    case 206: return "Partial Content";
-    case 207: return "Multi-Status";
-    case 301: return "Moved Permanently";
-    case 302: return "Found";
-    case 303: return "See Other";
-    case 304: return "Not Modified";
-    case 307: return "Temporary Redirect";
-    case 308: return "Permanent Redirect";
-    case 400: return "Bad Request";
-    case 401: return "Unauthorized";
-    case 403: return "Forbidden";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
-    case 406: return "Not Acceptable";
-    case 408: return "Request Timeout";
-    case 409: return "Conflict";
-    case 410: return "Gone";
-    case 412: return "Precondition Failed";
-    case 413: return "Content Too Large";
-    case 415: return "Unsupported Media Type";
-    case 417: return "Expectation Failed";
-    case 421: return "Misdirected Request";
-    case 422: return "Unprocessable Content";
-    case 429: return "Too Many Requests";
-    case 431: return "Request Header Fields Too Large";
-    case 500: return "Internal Server Error";
-    case 501: return "Not Implemented";
-    case 502: return "Bad Gateway";
-    case 503: return "Service Unavailable";
-    case 504: return "Gateway Timeout";
-    case 505: return "HTTP Version Not Supported";
-    default: return "Status";
+    case 200:
+      return "OK";
+    case 201:
+      return "Created";
+    case 202:
+      return "Accepted";
+    case 204:
+      return "No Content";
+    case 206:
+      return "Partial Content";
+    case 207:
+      return "Multi-Status";
+    case 301:
+      return "Moved Permanently";
+    case 302:
+      return "Found";
+    case 303:
+      return "See Other";
+    case 304:
+      return "Not Modified";
+    case 307:
+      return "Temporary Redirect";
+    case 308:
+      return "Permanent Redirect";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 406:
+      return "Not Acceptable";
+    case 408:
+      return "Request Timeout";
+    case 409:
+      return "Conflict";
+    case 410:
+      return "Gone";
+    case 412:
+      return "Precondition Failed";
+    case 413:
+      return "Content Too Large";
+    case 415:
+      return "Unsupported Media Type";
+    case 417:
+      return "Expectation Failed";
+    case 421:
+      return "Misdirected Request";
+    case 422:
+      return "Unprocessable Content";
+    case 429:
+      return "Too Many Requests";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 500:
+      return "Internal Server Error";
+    case 501:
+      return "Not Implemented";
+    case 502:
+      return "Bad Gateway";
+    case 503:
+      return "Service Unavailable";
+    case 504:
+      return "Gateway Timeout";
+    case 505:
+      return "HTTP Version Not Supported";
+    default:
+      return "Status";
   }
 }
 
 response problem(int status, std::string_view code, std::string_view detail) {
-  const nlohmann::ordered_json body{{"type", "about:blank"},
-                                    {"title", reason_of(status)},
-                                    {"status", status},
-                                    {"detail", detail},
-                                    {"code", code}};
+  const nlohmann::ordered_json body{
+      {"type", "about:blank"}, {"title", reason_of(status)}, {"status", status}, {"detail", detail}, {"code", code}};
   // Details quote what callers sent, which need not be UTF-8.
   return {status, "application/problem+json", {}, body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
 }

@@ -45,12 +45,12 @@ struct access {
 };
 
 struct options {
-  std::string address = "127.0.0.1";  ///< an IP address or "localhost"
-  std::uint16_t port = 0;             ///< 0: any free one, see server::port()
-  unsigned threads = 1;               ///< I/O threads; a connection stays with one
-  std::size_t max_connections = 4096; ///< beyond: 503 and close
-  std::size_t max_body = 8u << 20;    ///< beyond: 413
-  std::size_t max_header = 16u << 10; ///< request line and headers; beyond: 431
+  std::string address = "127.0.0.1";   ///< an IP address or "localhost"
+  std::uint16_t port = 0;              ///< 0: any free one, see server::port()
+  unsigned threads = 1;                ///< I/O threads; a connection stays with one
+  std::size_t max_connections = 4096;  ///< beyond: 503 and close
+  std::size_t max_body = 8u << 20;     ///< beyond: 413
+  std::size_t max_header = 16u << 10;  ///< request line and headers; beyond: 431
 
   std::chrono::milliseconds header_deadline{10'000};  ///< from the first byte to the end of the headers, TLS included
   std::chrono::milliseconds body_deadline{30'000};    ///< for the whole body
@@ -76,8 +76,8 @@ struct options {
   std::string tls_certificate;  ///< PEM file, the whole chain; both or none
   std::string tls_key;          ///< PEM file
 
-  std::function<void(const access&)> access_log;          ///< called on I/O threads; must not block or throw
-  std::function<void(std::string_view text)> error_log;   ///< the same
+  std::function<void(const access&)> access_log;         ///< called on I/O threads; must not block or throw
+  std::function<void(std::string_view text)> error_log;  ///< the same
 };
 
 /// An answer that takes as long as it lasts. Copies share one stream; it ends with the last of them. Thread safe.
@@ -91,7 +91,8 @@ public:
   [[nodiscard]] bool closed() const;
   /// Messages not yet handed to the kernel; a producer with much to say waits for it to fall.
   [[nodiscard]] std::size_t waiting() const;
-  /// Called once, on an I/O thread or at once when it has ended already. One callback only: a second replaces the first.
+  /// Called once, on an I/O thread or at once when it has ended already. One callback only: a second replaces the
+  /// first.
   void on_close(std::function<void()> callback) const;
 
 private:
