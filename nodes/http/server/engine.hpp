@@ -32,7 +32,7 @@ public:
 
   // For sessions.
   [[nodiscard]] bool stopping() const noexcept { return stopping_.load(std::memory_order_relaxed); }
-  void log(const access& line) const;
+  void log(const access_entry& line) const;
   void report(std::string_view text) const;
   /// On the session's loop.
   void gone(io_loop& loop, session& s);

@@ -202,7 +202,7 @@ void engine::post_blocking(responder answer, std::function<void(responder)> work
   answer.reply(std::move(refusal));
 }
 
-void engine::log(const access& line) const {
+void engine::log(const access_entry& line) const {
   if (settings.access_log) settings.access_log(line);
 }
 

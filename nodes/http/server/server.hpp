@@ -35,7 +35,7 @@ struct token_grant {
   role granted = role::read;
 };
 
-struct access {
+struct access_entry {
   std::string_view method;  ///< empty when the request could not be read
   std::string_view path;    ///< never the query: people put secrets there
   int status = 0;
@@ -65,19 +65,19 @@ struct options {
   std::size_t blocking_queue = 256;  ///< tasks that wait for a blocking thread; beyond: 503
 
   /// Empty: everybody may do everything, which the caller must refuse on an address that is not loopback.
-  std::vector<token_grant> tokens;
+  std::vector<token_grant> tokens{};
   /// EventSource cannot send headers: this cookie holds a token too, for GET and HEAD only, as a foreign page could
   /// ride on it otherwise. Empty: off.
-  std::string token_cookie;
+  std::string token_cookie{};
   /// Names that the Host header may hold (without port). Empty: any. Set it on loopback without tokens: it stops a
   /// foreign page that points its own name at 127.0.0.1.
-  std::vector<std::string> allowed_hosts;
+  std::vector<std::string> allowed_hosts{};
 
-  std::string tls_certificate;  ///< PEM file, the whole chain; both or none
-  std::string tls_key;          ///< PEM file
+  std::string tls_certificate{};  ///< PEM file, the whole chain; both or none
+  std::string tls_key{};          ///< PEM file
 
-  std::function<void(const access&)> access_log;         ///< called on I/O threads; must not block or throw
-  std::function<void(std::string_view text)> error_log;  ///< the same
+  std::function<void(const access_entry&)> access_log{};   ///< called on I/O threads; must not block or throw
+  std::function<void(std::string_view text)> error_log{};  ///< the same
 };
 
 /// An answer that takes as long as it lasts. Copies share one stream; it ends with the last of them. Thread safe.

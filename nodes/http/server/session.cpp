@@ -107,7 +107,14 @@ void session::pump() {
   // Each round takes a step of one request; a request that is whole leaves the loop.
   bool more_needed = false;
   while (!more_needed && in_at_ < in_.size()) {
-    if (state_ == state::idle) begin_head();
+    if (state_ == state::idle) {
+      // Some clients end a body with a line break too many.
+      if (in_[in_at_] == '\r' || in_[in_at_] == '\n') {
+        ++in_at_;
+        continue;
+      }
+      begin_head();
+    }
     if (state_ == state::head)
       more_needed = !advance_head();
     else if (state_ == state::body)
@@ -302,8 +309,6 @@ void session::fail(error_code ec) {
   if (ec == beast_http::error::body_limit || ec == beast_http::error::buffer_overflow)
     return respond(problem(
         {errc::too_large, "the request's body exceeds " + std::to_string(engine_.settings.max_body) + " bytes"}));
-  if (ec == beast_http::error::bad_version)
-    return respond(problem(505, "version_not_supported", "only HTTP/1.0 and HTTP/1.1 are understood here"));
   respond(problem({errc::invalid_argument, "malformed request: " + ec.message()}));
 }
 
@@ -390,6 +395,7 @@ void session::written() {
   if (state_ == state::streaming) return next_messages();
   log_access();
   if (stream_) std::exchange(stream_, nullptr)->finish();
+  if (hasty_ && in_at_ == in_.size()) return close();
   if (close_after_) return linger();
   next_request();
 }
@@ -473,6 +479,8 @@ void session::stop_soon() {
     case state::head:
       return close();
     case state::writing:
+      // An answer that did not announce the end: its client sits on an idle connection and would let us linger.
+      hasty_ = !close_after_;
       close_after_ = true;
       return;
     case state::streaming:

@@ -114,6 +114,7 @@ private:
   bool write_pending_ = false;
   bool interim_ = false;  // a "100 Continue" is on its way
   bool close_after_ = false;
+  bool hasty_ = false;    // the server stops: close without lingering
   bool refused_ = false;  // one connection too many
   int status_ = 0;
   std::uint64_t sent_ = 0;
