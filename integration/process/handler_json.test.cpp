@@ -42,7 +42,7 @@ CAF_TEST(an item is one line and its payload stays as it is) {
 CAF_TEST(an own limit of attempts is told) {
   auto r = item("1");
   r.max_attempts = 5;
-  CAF_CHECK_EQUAL(nlohmann::json::parse(text_of(r)).at("max_attempts"), 5);
+  CAF_CHECK_EQUAL(nlohmann::json::parse(text_of(r)).at("max_attempts").get<int>(), 5);
   CAF_CHECK(!nlohmann::json::parse(text_of(item("1"))).contains("max_attempts"));
 }
 

@@ -1,0 +1,2 @@
+#define CAF_SUITE http_runner
+#include "caf/test/unit_test.hpp"
