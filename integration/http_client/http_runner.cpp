@@ -243,7 +243,10 @@ private:
         return result;
       }
     }
-    return {};
+    session fresh;
+    // curl makes a multi handle without a wake-up when it finds no descriptors for one: a stop would go unheard.
+    if (fresh.multi && ::curl_multi_wakeup(fresh.multi.get()) != CURLM_OK) fresh.multi.reset();
+    return fresh;
   }
 
   void give_back(session used) {
