@@ -5,9 +5,9 @@
 #include <caravan/error.hpp>
 
 #include <curl/curl.h>
-#include <nlohmann/json.hpp>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -30,14 +30,17 @@ expected<std::vector<bool>> unhandled_items(const batch& work, const answer& got
   const auto json = nlohmann::json::parse(got.body, nullptr, false);
   if (json.is_discarded()) return refuse("its body is not JSON");
   const auto list = json.find("unhandled");
-  if (!json.is_object() || list == json.end() || !list->is_array()) return refuse("its body has no array \"unhandled\"");
+  if (!json.is_object() || list == json.end() || !list->is_array())
+    return refuse("its body has no array \"unhandled\"");
   const handlers::item_names names(work);
   std::vector<bool> named(work.items->size());
   for (const auto& entry : *list) {
     if (!entry.is_string()) return refuse("\"unhandled\" holds something that is not a string");
     const auto& id = entry.get_ref<const std::string&>();
     const auto index = names.find(id);
-    if (!index) return refuse("\"unhandled\" names \"" + handlers::readable(id.substr(0, 200)) + "\", which is not in this batch");
+    if (!index)
+      return refuse("\"unhandled\" names \"" + handlers::readable(id.substr(0, 200)) +
+                    "\", which is not in this batch");
     named[*index] = true;
   }
   return named;
@@ -50,7 +53,8 @@ std::string request_body(const batch& work, const run_context& ctx) {
   handlers::append_json_string(body, work.queue);
   body += ",\"token\":\"" + std::to_string(work.token) + "\",\"node\":";
   handlers::append_json_string(body, ctx.node);
-  if (const auto deadline = handlers::deadline_text(ctx); !deadline.empty()) body += ",\"deadline\":\"" + deadline + "\"";
+  if (const auto deadline = handlers::deadline_text(ctx); !deadline.empty())
+    body += ",\"deadline\":\"" + deadline + "\"";
   body += ",\"items\":[";
   bool first = true;
   for (const auto& item : *work.items) {
@@ -68,8 +72,9 @@ std::string signature(std::string_view secret, std::int64_t unix_seconds, std::s
   signed_text += body;
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
   unsigned length = 0;
-  const auto* done = ::HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()), reinterpret_cast<const unsigned char*>(signed_text.data()),
-                            signed_text.size(), digest.data(), &length);
+  const auto* done =
+      ::HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+             reinterpret_cast<const unsigned char*>(signed_text.data()), signed_text.size(), digest.data(), &length);
   if (done == nullptr) throw std::bad_alloc();  // the only way left for it to fail
   auto result = "t=" + time + ",v1=";
   for (unsigned i = 0; i < length; ++i) {
@@ -121,12 +126,15 @@ std::string header_value(std::string_view text) {
   return result;
 }
 
-batch_result to_result(const batch& work, const answer& got, std::string_view who, wall_time now, milliseconds longest_delay) {
+batch_result to_result(const batch& work, const answer& got, std::string_view who, wall_time now,
+                       milliseconds longest_delay) {
   const auto size = work.items->size();
   const auto text = [&] {
     auto result = std::string(who) + " answered " + std::to_string(got.status);
-    if (got.status >= 300 && got.status < 400 && !got.location.empty()) result += ": a redirection, which is not followed; set HANDLER to the new address";
-    if (const auto said = handlers::readable(std::string_view(got.body).substr(0, shown_body)); !said.empty()) result += ": " + said;
+    if (got.status >= 300 && got.status < 400 && !got.location.empty())
+      result += ": a redirection, which is not followed; set HANDLER to the new address";
+    if (const auto said = handlers::readable(std::string_view(got.body).substr(0, shown_body)); !said.empty())
+      result += ": " + said;
     return result;
   };
   const auto delay = parse_retry_after(got.retry_after, now, longest_delay).value_or(milliseconds(0));

@@ -24,11 +24,13 @@ batch two_items() {
 }
 
 batch_result outcome(int status, std::string body = {}, std::string retry_after = {}) {
-  return to_result(two_items(), {status, std::move(body), false, std::move(retry_after), {}}, "POST http://h/p", now, 24h);
+  return to_result(two_items(), {status, std::move(body), false, std::move(retry_after), {}}, "POST http://h/p", now,
+                   24h);
 }
 
 bool all(const batch_result& result, kind what) {
-  return result.size() == 2 && result[0].index == 0 && result[1].index == 1 && result[0].what == what && result[1].what == what;
+  return result.size() == 2 && result[0].index == 0 && result[1].index == 1 && result[0].what == what &&
+         result[1].what == what;
 }
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
@@ -64,8 +66,9 @@ CAF_TEST(207 hands back the items it names) {
 }
 
 CAF_TEST(207 that cannot be read fails the batch) {
-  for (const auto* body : {"", "x", "[]", "3", "null", "{}", "{\"unhandled\":\"mail.000000000002e\"}", "{\"unhandled\":[1]}", "{\"unhandled\":[\"other.000000000002e\"]}",
-                           "{\"unhandled\":[\"\xFF\"]}"}) {
+  for (const auto* body :
+       {"", "x", "[]", "3", "null", "{}", "{\"unhandled\":\"mail.000000000002e\"}", "{\"unhandled\":[1]}",
+        "{\"unhandled\":[\"other.000000000002e\"]}", "{\"unhandled\":[\"\xFF\"]}"}) {
     const auto result = outcome(207, body);
     CAF_CHECK(all(result, kind::failed));
     CAF_CHECK(contains(result[0].text, "answered 207, but"));
@@ -74,7 +77,7 @@ CAF_TEST(207 that cannot be read fails the batch) {
   CAF_CHECK(all(cut, kind::failed) && contains(cut[0].text, "longer than the limit"));
 }
 
-CAF_TEST(Retry-After is seconds or a date) {
+CAF_TEST(a retry delay is seconds or a date) {
   const auto parsed = [](std::string_view value) { return parse_retry_after(value, now, 24h); };
   CAF_CHECK(parsed("0") == 0ms);
   CAF_CHECK(parsed("7") == 7s);
@@ -89,7 +92,7 @@ CAF_TEST(Retry-After is seconds or a date) {
   for (const auto* bad : {"", " ", "-5", "1.5", "soon", "12 apples", "Monday", "a:b"}) CAF_CHECK(!parsed(bad));
 }
 
-CAF_TEST(Retry-After delays what comes again) {
+CAF_TEST(a retry delay postpones what comes again) {
   CAF_CHECK(outcome(503, "", "7")[1].delay == 7s);
   CAF_CHECK(outcome(429, "", "7")[0].delay == 7s);
   CAF_CHECK(outcome(500, "", "7")[0].delay == 7s);
@@ -110,7 +113,8 @@ CAF_TEST(a request carries the facts of the call) {
 
 CAF_TEST(a signature can be checked by others) {
   // printf '1769860800.{"a":1}' | openssl dgst -sha256 -hmac s3cret
-  CAF_CHECK_EQUAL(signature("s3cret", 1'769'860'800, "{\"a\":1}"), "t=1769860800,v1=0082556cb29abe3c4112a2dab192ad6a26d24674e6be647d3092d74c19fc86d4");
+  CAF_CHECK_EQUAL(signature("s3cret", 1'769'860'800, "{\"a\":1}"),
+                  "t=1769860800,v1=0082556cb29abe3c4112a2dab192ad6a26d24674e6be647d3092d74c19fc86d4");
 }
 
 CAF_TEST(a header cannot be forged) {

@@ -5,12 +5,13 @@
 #include "integration/process/sigpipe_guard.hpp"
 
 #include <curl/curl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
-#include <cstring>
 #include <mutex>
+#include <new>
+#include <stdexcept>
 #include <vector>
 
 namespace caravan {
@@ -62,6 +63,13 @@ struct body_sink {
   bool is_cut = false;
 };
 
+/// What callbacks and curl report about one call.
+struct call_notes {
+  body_sink sink;
+  int socket_error = 0;
+  char problem[CURL_ERROR_SIZE] = "";
+};
+
 extern "C" std::size_t caravan_take_body(char* data, std::size_t size, std::size_t count, void* to) noexcept {
   auto& sink = *static_cast<body_sink*>(to);
   const auto n = size * count;
@@ -74,6 +82,13 @@ extern "C" std::size_t caravan_take_body(char* data, std::size_t size, std::size
   if (n <= room) return n;
   sink.is_cut = true;
   return 0;
+}
+
+/// Opens the socket itself: curl would let it leak into programs that the application starts, and hides why it failed.
+extern "C" curl_socket_t caravan_open_socket(void* code, curlsocktype, curl_sockaddr* address) noexcept {
+  const int fd = ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+  if (fd < 0) *static_cast<int*>(code) = errno;
+  return fd < 0 ? CURL_SOCKET_BAD : fd;
 }
 
 void add_header(header_lines& lines, const std::string& line) {
@@ -107,17 +122,22 @@ enum class ending { complete, deadline, stop };
 class http_runner final : public runner {
 public:
   http_runner(std::string url, std::string shown_url, http_options options)
-      : url_(std::move(url)), shown_url_(handlers::readable(shown_url)), who_("POST " + shown_url_), options_(std::move(options)) {}
+      : url_(std::move(url)),
+        shown_url_(handlers::readable(shown_url)),
+        who_("POST " + shown_url_),
+        options_(std::move(options)) {}
 
   batch_result run(const batch& work, const run_context& ctx) override {
     if (!work.items || work.items->empty()) return {};
     const auto size = work.items->size();
     const auto started = clock::now();
-    if (ctx.stop.stop_requested() && !handlers::is_past_deadline(ctx, started)) return whole_batch(size, kind::unhandled, "");
+    if (ctx.stop.stop_requested() && !handlers::is_past_deadline(ctx, started))
+      return whole_batch(size, kind::unhandled, "");
     if (started >= ctx.deadline) return whole_batch(size, kind::failed, who_ + " was not sent: its time was over");
 
     auto used = take_session();
-    if (!used.multi || !used.easy) return whole_batch(size, kind::later, who_ + " cannot be sent now: out of memory or descriptors");
+    if (!used.multi || !used.easy)
+      return whole_batch(size, kind::later, who_ + " cannot be sent now: out of memory or descriptors");
     const auto result = call(used, work, ctx, started);
     give_back(std::move(used));
     return result;
@@ -131,17 +151,19 @@ private:
     const auto size = work.items->size();
     const auto body = http_client::request_body(work, ctx);
     const auto headers = request_headers(work, body);
-    body_sink sink{{}, options_.body_limit, false};
-    char problem[CURL_ERROR_SIZE] = "";
+    call_notes notes;
+    auto& sink = notes.sink;
+    sink.limit = options_.body_limit;
     auto* easy = used.easy.get();
-    prepare(easy, body, headers.get(), sink, problem);
+    prepare(easy, body, headers.get(), notes);
 
     CURLcode code = CURLE_OK;
     long status = 0;
     http_client::answer got;
     {
       attached transfer(used);
-      if (transfer.attach() != CURLM_OK) return whole_batch(size, kind::later, who_ + " cannot be sent now: out of memory");
+      if (transfer.attach() != CURLM_OK)
+        return whole_batch(size, kind::later, who_ + " cannot be sent now: out of memory");
       const auto how = wait(used, ctx, code);
       if (how == ending::stop) return whole_batch(size, kind::unhandled, "");
       if (how == ending::deadline) {
@@ -149,43 +171,50 @@ private:
         return whole_batch(size, kind::failed, who_ + " timed out after " + handlers::to_text(ran_for));
       }
       ::curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-      got = {static_cast<int>(status), std::move(sink.bytes), sink.is_cut, header_of(easy, "Retry-After"), header_of(easy, "Location")};
+      got = {static_cast<int>(status), std::move(sink.bytes), sink.is_cut, header_of(easy, "Retry-After"),
+             header_of(easy, "Location")};
     }
     // A body beyond our limit is ended by us; the status is as good as ever.
     if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && sink.is_cut))
-      return http_client::to_result(work, got, who_, std::chrono::floor<milliseconds>(std::chrono::system_clock::now()), options_.max_delay);
-    return not_answered(easy, size, code, problem, got);
+      return http_client::to_result(work, got, who_, std::chrono::floor<milliseconds>(std::chrono::system_clock::now()),
+                                    options_.max_delay);
+    return not_answered(size, code, notes, got);
   }
 
-  batch_result not_answered(CURL* easy, std::size_t size, CURLcode code, const char* problem, const http_client::answer& got) const {
-    long system_code = 0;
-    ::curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &system_code);
-    const auto why = handlers::readable(*problem != '\0' ? problem : ::curl_easy_strerror(code));
-    if (code == CURLE_OUT_OF_MEMORY || system_code == EMFILE || system_code == ENFILE)
-      return whole_batch(size, kind::later, who_ + " cannot be sent now: " + why);
+  batch_result not_answered(std::size_t size, CURLcode code, const call_notes& notes,
+                            const http_client::answer& got) const {
+    const auto why = handlers::readable(notes.problem[0] != '\0' ? notes.problem : ::curl_easy_strerror(code));
+    const bool is_shortage = notes.socket_error == EMFILE || notes.socket_error == ENFILE ||
+                             notes.socket_error == ENOMEM || notes.socket_error == ENOBUFS;
+    if (code == CURLE_OUT_OF_MEMORY || is_shortage)
+      return whole_batch(size, kind::later, who_ + " cannot be sent now: out of memory or descriptors");
     if (got.status == 0) return whole_batch(size, kind::failed, who_ + " got no answer: " + why);
     auto text = who_ + " answered " + std::to_string(got.status) + ", but the answer broke off: " + why;
-    if (const auto said = handlers::readable(std::string_view(got.body).substr(0, 512)); !said.empty()) text += ": " + said;
+    if (const auto said = handlers::readable(std::string_view(got.body).substr(0, 512)); !said.empty())
+      text += ": " + said;
     return whole_batch(size, kind::failed, text);
   }
 
-  void prepare(CURL* easy, const std::string& body, curl_slist* headers, body_sink& sink, char* problem) const {
+  void prepare(CURL* easy, const std::string& body, curl_slist* headers, call_notes& notes) const {
     ::curl_easy_setopt(easy, CURLOPT_URL, url_.c_str());
     ::curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    ::curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);  // a redirected POST changes its method or sends the items to a stranger
+    ::curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION,
+                       0L);  // a redirected POST changes its method or sends the items to a stranger
     ::curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     // Else the end of a call waits for a name server that does not answer. The resolver's thread then ends by itself.
     ::curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
     ::curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options_.connect_timeout.count()));
     ::curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);  // a call without a deadline must notice a host that vanished
+    ::curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, caravan_open_socket);
+    ::curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, &notes.socket_error);
     ::curl_easy_setopt(easy, CURLOPT_USERAGENT, "caravan/" CARAVAN_VERSION);
     ::curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
     ::curl_easy_setopt(easy, CURLOPT_POST, 1L);
     ::curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body.data());
     ::curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
     ::curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, caravan_take_body);
-    ::curl_easy_setopt(easy, CURLOPT_WRITEDATA, &sink);
-    ::curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, problem);
+    ::curl_easy_setopt(easy, CURLOPT_WRITEDATA, &notes.sink);
+    ::curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, notes.problem);
   }
 
   header_lines request_headers(const batch& work, const std::string& body) const {
@@ -200,7 +229,8 @@ private:
     add_header(lines, "Idempotency-Key: " + queue + "." + token);
     if (const auto trace = handlers::trace_parent(work); !trace.empty()) add_header(lines, "traceparent: " + trace);
     if (!options_.secret.empty()) {
-      const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()).time_since_epoch().count();
+      const auto now =
+          std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()).time_since_epoch().count();
       add_header(lines, "X-Caravan-Signature: " + http_client::signature(options_.secret, now, body));
     }
     return lines;
@@ -277,19 +307,23 @@ expected<std::unique_ptr<runner>> make_http_runner(std::string_view url, http_op
   if (rc == CURLUE_UNSUPPORTED_SCHEME) return refuse("only http:// and https:// URLs can be called");
   if (rc != CURLUE_OK) return refuse(std::string("the URL cannot be read: ") + ::curl_url_strerror(rc));
   const auto scheme = part_of(parsed.get(), CURLUPART_SCHEME);
-  if (scheme != "http" && scheme != "https") return refuse("only http:// and https:// URLs can be called, not " + scheme + "://");
+  if (scheme != "http" && scheme != "https")
+    return refuse("only http:// and https:// URLs can be called, not " + scheme + "://");
   if (part_of(parsed.get(), CURLUPART_HOST).empty()) return refuse("the URL has no host");
   if (options.connect_timeout <= 0ms) return refuse("the connect timeout must be more than 0");
 
-  const bool has_user = !part_of(parsed.get(), CURLUPART_USER).empty() || !part_of(parsed.get(), CURLUPART_PASSWORD).empty();
+  const bool has_user =
+      !part_of(parsed.get(), CURLUPART_USER).empty() || !part_of(parsed.get(), CURLUPART_PASSWORD).empty();
   const bool has_query = !part_of(parsed.get(), CURLUPART_QUERY).empty();
   ::curl_url_set(parsed.get(), CURLUPART_FRAGMENT, nullptr, 0);
   auto called = part_of(parsed.get(), CURLUPART_URL);
-  for (const auto part : {CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_OPTIONS, CURLUPART_QUERY}) ::curl_url_set(parsed.get(), part, nullptr, 0);
+  for (const auto part : {CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_OPTIONS, CURLUPART_QUERY})
+    ::curl_url_set(parsed.get(), part, nullptr, 0);
   auto shown = part_of(parsed.get(), CURLUPART_URL);
   if (has_user) shown.insert(shown.find("://") + 3, "***@");
   if (has_query) shown += "?...";
-  return std::unique_ptr<runner>(std::make_unique<http_runner>(std::move(called), std::move(shown), std::move(options)));
+  return std::unique_ptr<runner>(
+      std::make_unique<http_runner>(std::move(called), std::move(shown), std::move(options)));
 }
 
 }  // namespace caravan

@@ -15,9 +15,9 @@
 namespace caravan {
 
 struct http_options {
-  std::string secret;                                ///< signs each call (X-Caravan-Signature); empty: no signature
-  std::chrono::milliseconds connect_timeout{10'000}; ///< for name, connection and TLS
-  std::size_t body_limit = 1024 * 1024;              ///< bytes of an answer that are kept; the rest is not read
+  std::string secret;                                 ///< signs each call (X-Caravan-Signature); empty: no signature
+  std::chrono::milliseconds connect_timeout{10'000};  ///< for name, connection and TLS
+  std::size_t body_limit = 1024 * 1024;               ///< bytes of an answer that are kept; the rest is not read
   std::chrono::milliseconds max_delay = std::chrono::hours(24);  ///< a longer Retry-After is cut to this
 };
 

@@ -41,7 +41,9 @@ struct reply {
 };
 
 inline reply answer(const std::string& status, const std::string& body = {}, const std::string& headers = {}) {
-  return {"HTTP/1.1 " + status + "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" + headers + "\r\n" + body, reply::then::keep};
+  return {
+      "HTTP/1.1 " + status + "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" + headers + "\r\n" + body,
+      reply::then::keep};
 }
 
 class test_server {
@@ -56,7 +58,8 @@ public:
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t length = sizeof address;
     auto* plain = reinterpret_cast<sockaddr*>(&address);
-    if (::bind(listener_, plain, length) != 0 || ::listen(listener_, 128) != 0 || ::getsockname(listener_, plain, &length) != 0)
+    if (::bind(listener_, plain, length) != 0 || ::listen(listener_, 128) != 0 ||
+        ::getsockname(listener_, plain, &length) != 0)
       throw std::runtime_error("no listening socket");
     port_ = ntohs(address.sin_port);
     acceptor_ = std::thread([this] { accept_all(); });
@@ -76,7 +79,9 @@ public:
   test_server& operator=(const test_server&) = delete;
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
-  [[nodiscard]] std::string url(const std::string& path = "/") const { return "http://127.0.0.1:" + std::to_string(port_) + path; }
+  [[nodiscard]] std::string url(const std::string& path = "/") const {
+    return "http://127.0.0.1:" + std::to_string(port_) + path;
+  }
   [[nodiscard]] std::size_t connections() const {
     const std::lock_guard lock(mutex_);
     return connections_;

@@ -67,7 +67,9 @@ struct spawn_settings {
     if (rc == 0) rc = posix_spawnattr_setpgroup(&attributes, 0);
     if (rc == 0) rc = posix_spawnattr_setsigmask(&attributes, &none);
     if (rc == 0) rc = posix_spawnattr_setsigdefault(&attributes, &all);
-    if (rc == 0) rc = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+    if (rc == 0)
+      rc =
+          posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
     return rc;
   }
 };
@@ -92,13 +94,14 @@ bool spawn_failure::is_shortage() const noexcept {
   return code == EAGAIN || code == ENOMEM || code == EMFILE || code == ENFILE;
 }
 
-child child::spawn(const std::vector<std::string>& argv, const std::vector<std::string>& environment, spawn_failure& failure) {
+child child::spawn(const std::vector<std::string>& argv, const std::vector<std::string>& environment,
+                   spawn_failure& failure) {
   child result;
   pipe_ends in;
   pipe_ends out;
   pipe_ends err;
-  if (!open_pipe(in) || !open_pipe(out) || !open_pipe(err) || !set_non_blocking(in.write) || !set_non_blocking(out.read) ||
-      !set_non_blocking(err.read)) {
+  if (!open_pipe(in) || !open_pipe(out) || !open_pipe(err) || !set_non_blocking(in.write) ||
+      !set_non_blocking(out.read) || !set_non_blocking(err.read)) {
     failure = {errno, "pipe"};
     return result;
   }
@@ -107,7 +110,8 @@ child child::spawn(const std::vector<std::string>& argv, const std::vector<std::
   spawn_settings settings;
   pid_t pid = 0;
   int rc = settings.fill(in, out, err);
-  if (rc == 0) rc = posix_spawnp(&pid, arguments[0], &settings.actions, &settings.attributes, arguments.data(), variables.data());
+  if (rc == 0)
+    rc = posix_spawnp(&pid, arguments[0], &settings.actions, &settings.attributes, arguments.data(), variables.data());
   if (rc != 0) {
     failure = {rc, "posix_spawn"};
     return result;

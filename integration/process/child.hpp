@@ -51,9 +51,10 @@ struct spawn_failure {
 /// One thread at a time.
 class child {
 public:
-  /// Starts argv[0], looked up in PATH, with exactly `environment` ("NAME=value"), default signal dispositions, an empty
-  /// signal mask and nothing open but its standard streams. On failure `failure` says why and the child is empty.
-  static child spawn(const std::vector<std::string>& argv, const std::vector<std::string>& environment, spawn_failure& failure);
+  /// Starts argv[0], looked up in PATH, with exactly `environment` ("NAME=value"), default signal dispositions, an
+  /// empty signal mask and nothing open but its standard streams. On failure `failure` says why and the child is empty.
+  static child spawn(const std::vector<std::string>& argv, const std::vector<std::string>& environment,
+                     spawn_failure& failure);
 
   child() = default;
   child(child&& other) noexcept { *this = std::move(other); }

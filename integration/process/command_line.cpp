@@ -56,14 +56,16 @@ expected<std::vector<std::string>> split_command(std::string_view command) {
       case '>':
       case '$':
       case '`':
-        return refuse(std::string("the command holds an unquoted ") + c + " but is run without a shell; quote it, or use exec:sh -c '...'");
+        return refuse(std::string("the command holds an unquoted ") + c +
+                      " but is run without a shell; quote it, or use exec:sh -c '...'");
       default:
         word += c;
         in_word = true;
     }
   }
   if (in_word) words.push_back(std::move(word));
-  if (words.empty() || words.front().empty()) return refuse("the command is empty; write HANDLER = exec:PROGRAM [ARGUMENTS]");
+  if (words.empty() || words.front().empty())
+    return refuse("the command is empty; write HANDLER = exec:PROGRAM [ARGUMENTS]");
   return words;
 }
 

@@ -15,7 +15,8 @@ words split(std::string_view command) {
 
 bool is_refused(std::string_view command, std::string_view part) {
   const auto result = split_command(command);
-  return !result && result.failure().code == caravan::errc::invalid_argument && result.failure().text.find(part) != std::string::npos;
+  return !result && result.failure().code == caravan::errc::invalid_argument &&
+         result.failure().text.find(part) != std::string::npos;
 }
 
 }  // namespace
@@ -50,5 +51,6 @@ CAF_TEST(what cannot be meant is refused) {
   CAF_CHECK(is_refused("a \"b\\\"", "not closed"));
   CAF_CHECK(is_refused("a \\", "backslash"));
   CAF_CHECK(is_refused(std::string_view("a\0b", 3), "NUL"));
-  for (const auto* command : {"a | b", "a && b", "a; b", "a > f", "a < f", "a $HOME", "a `b`"}) CAF_CHECK(is_refused(command, "exec:sh -c"));
+  for (const auto* command : {"a | b", "a && b", "a; b", "a > f", "a < f", "a $HOME", "a `b`"})
+    CAF_CHECK(is_refused(command, "exec:sh -c"));
 }

@@ -29,7 +29,8 @@ using clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr int exit_later = 75;  // EX_TEMPFAIL
-constexpr auto give_up_after = 2s;  // a process that outlives SIGKILL this long is another user's, or stuck in the kernel
+constexpr auto give_up_after =
+    2s;  // a process that outlives SIGKILL this long is another user's, or stuck in the kernel
 constexpr std::size_t chunk = 64 * 1024;
 // The most a pipe holds for an unprivileged process (/proc/sys/fs/pipe-max-size): what was written before the exit.
 constexpr std::size_t pipe_capacity = 1024 * 1024;
@@ -156,7 +157,8 @@ std::vector<std::string> inherited_environment() {
   return result;
 }
 
-std::vector<std::string> environment_of(const std::vector<std::string>& inherited, const batch& work, const run_context& ctx) {
+std::vector<std::string> environment_of(const std::vector<std::string>& inherited, const batch& work,
+                                        const run_context& ctx) {
   auto result = inherited;
   const auto set = [&](const char* name, std::string value) {
     // The kernel ends a variable at a NUL.
@@ -235,11 +237,14 @@ public:
     using kind = item_outcome::kind;
     if (ending_ == ending::stop) return whole_batch(size, kind::unhandled, "");
     if (ending_ == ending::deadline) {
-      const auto fate = was_killed ? " and was killed" : " and could not be killed: it may still run, perhaps as another user";
+      const auto fate =
+          was_killed ? " and was killed" : " and could not be killed: it may still run, perhaps as another user";
       return whole_batch(size, kind::failed, text("timed out after " + handlers::to_text(ran_for_) + fate));
     }
     if (exit_.what == process::exit_state::kind::unknown)
-      return whole_batch(size, kind::failed, text("ended, but its exit status is lost: this process ignores SIGCHLD or waits for every child"));
+      return whole_batch(
+          size, kind::failed,
+          text("ended, but its exit status is lost: this process ignores SIGCHLD or waits for every child"));
     if (exit_.what == process::exit_state::kind::killed) {
       const char* abbreviation = ::sigabbrev_np(exit_.value);
       const auto signal = abbreviation ? std::string(" (SIG") + abbreviation + ")" : std::string();
@@ -337,7 +342,10 @@ private:
 class exec_runner final : public runner {
 public:
   exec_runner(std::vector<std::string> argv, exec_options options)
-      : argv_(std::move(argv)), options_(std::move(options)), name_("exec:" + handlers::readable(argv_.front())), environment_(inherited_environment()) {
+      : argv_(std::move(argv)),
+        options_(std::move(options)),
+        name_("exec:" + handlers::readable(argv_.front())),
+        environment_(inherited_environment()) {
     if (!options_.counters) options_.counters = std::make_shared<exec_counters>();
   }
 
@@ -347,8 +355,10 @@ public:
     using kind = item_outcome::kind;
     if (!work.items || work.items->empty()) return {};
     const auto size = work.items->size();
-    if (ctx.stop.stop_requested() && !handlers::is_past_deadline(ctx, clock::now())) return whole_batch(size, kind::unhandled, "");
-    if (clock::now() >= ctx.deadline) return whole_batch(size, kind::failed, name_ + " was not started: its time was over");
+    if (ctx.stop.stop_requested() && !handlers::is_past_deadline(ctx, clock::now()))
+      return whole_batch(size, kind::unhandled, "");
+    if (clock::now() >= ctx.deadline)
+      return whole_batch(size, kind::failed, name_ + " was not started: its time was over");
     reap_abandoned();
 
     const process::unique_fd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -378,10 +388,15 @@ private:
     using kind = item_outcome::kind;
     const auto program = "\"" + handlers::readable(argv_.front()) + "\"";
     if (failure.is_shortage())
-      return whole_batch(size, kind::later, "cannot start " + program + " now: " + failure.step + ": " + reason(failure.code));
+      return whole_batch(size, kind::later,
+                         "cannot start " + program + " now: " + failure.step + ": " + reason(failure.code));
     if (failure.code == ENOENT)
-      return whole_batch(size, kind::failed, "cannot start " + program + ": there is no such program, or the interpreter in its first line is missing; install it or correct HANDLER");
-    return whole_batch(size, kind::failed, "cannot start " + program + ": " + failure.step + ": " + reason(failure.code));
+      return whole_batch(size, kind::failed,
+                         "cannot start " + program +
+                             ": there is no such program, or the interpreter in its first line is missing; install it "
+                             "or correct HANDLER");
+    return whole_batch(size, kind::failed,
+                       "cannot start " + program + ": " + failure.step + ": " + reason(failure.code));
   }
 
   void abandon(process::unique_fd exit_fd) {
@@ -404,7 +419,7 @@ private:
 
 /// 0, or why the file is no program.
 int executable_error(const std::string& path) {
-  struct stat facts{};
+  struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) return errno;
   if (!S_ISREG(facts.st_mode)) return EACCES;
   return ::access(path.c_str(), X_OK) == 0 ? 0 : errno;

@@ -24,20 +24,20 @@ struct exec_counters {
 };
 
 struct exec_options {
-  std::chrono::milliseconds grace{1000};     ///< between SIGTERM and SIGKILL
-  std::size_t stderr_tail = 4096;            ///< bytes of standard error that go into the text of a failure
-  std::shared_ptr<exec_counters> counters;   ///< may be null
+  std::chrono::milliseconds grace{1000};    ///< between SIGTERM and SIGKILL
+  std::size_t stderr_tail = 4096;           ///< bytes of standard error that go into the text of a failure
+  std::shared_ptr<exec_counters> counters;  ///< may be null
 };
 
 /// `command` is what stands behind "exec:". It is split into words like a shell would (process/command_line.hpp) but no
 /// shell runs: for one write exec:sh -c '...'. The program is looked up in PATH at every call.
 /// The environment of this process is copied here, once: changes made later do not reach handlers.
-/// errc::invalid_argument: the command is empty or cannot be split. A program that is not there is no error here (it may
-/// be installed later): ask check_exec_command, or see every attempt fail with a text that names it.
+/// errc::invalid_argument: the command is empty or cannot be split. A program that is not there is no error here (it
+/// may be installed later): ask check_exec_command, or see every attempt fail with a text that names it.
 ///
-/// run() of the result: any number of threads at once; each call holds a process, 4 pipe and pid descriptors and one more,
-/// about 200 KiB plus the largest item, and spends its time in poll(). No signal handler is installed, SIGCHLD is not
-/// used, SIGPIPE is blocked for the calling thread while it runs. If the application ignores SIGCHLD or waits for
+/// run() of the result: any number of threads at once; each call holds a process, 4 pipe and pid descriptors and one
+/// more, about 200 KiB plus the largest item, and spends its time in poll(). No signal handler is installed, SIGCHLD is
+/// not used, SIGPIPE is blocked for the calling thread while it runs. If the application ignores SIGCHLD or waits for
 /// children it does not know, exit states are lost and every attempt fails with a text that says so.
 ///   exit 0   items named on standard output: unhandled; all others: handled
 ///   exit 75  all: later, no delay given

@@ -43,7 +43,8 @@ batch make_batch(std::vector<std::string> payloads) {
 
 std::string quoted(const std::string& script) { return "sh -c '" + script + "'"; }
 
-batch_result run(const std::string& command, const batch& work, const run_context& ctx = {}, exec_options options = {}) {
+batch_result run(const std::string& command, const batch& work, const run_context& ctx = {},
+                 exec_options options = {}) {
   auto target = make_exec_runner(command, std::move(options));
   return target.value()->run(work, ctx);
 }
@@ -52,7 +53,8 @@ batch_result run(const std::string& command, const batch& work, const run_contex
 std::string shared_text(const batch_result& result, std::size_t size, kind what) {
   if (result.size() != size) return "wrong size " + std::to_string(result.size());
   for (std::size_t i = 0; i < size; ++i)
-    if (result[i].index != i || result[i].what != what || result[i].text != result[0].text) return "mixed: " + result[i].text;
+    if (result[i].index != i || result[i].what != what || result[i].text != result[0].text)
+      return "mixed: " + result[i].text;
   return size == 0 ? "" : result[0].text;
 }
 
@@ -130,8 +132,9 @@ CAF_TEST(exit 0 means handled) {
 CAF_TEST(items named on standard output are unhandled and other lines are counted) {
   exec_options options;
   options.counters = std::make_shared<exec_counters>();
-  const auto script = "cat >/dev/null; echo hello; echo; echo \"  " + name_of(101) + "\r\"; echo " + to_string(item_id{103}) + "; echo " +
-                      name_of(999) + "; echo " + name_of(101) + "; printf " + name_of(100);
+  const auto script = "cat >/dev/null; echo hello; echo; echo \"  " + name_of(101) + "\r\"; echo " +
+                      to_string(item_id{103}) + "; echo " + name_of(999) + "; echo " + name_of(101) + "; printf " +
+                      name_of(100);
   const auto result = run(quoted(script), make_batch({"0", "1", "2", "3"}), {}, options);
   CAF_REQUIRE_EQUAL(result.size(), 3u);
   const std::uint32_t expected_items[] = {0, 1, 3};
@@ -153,35 +156,44 @@ CAF_TEST(exit 75 means later) {
 
 CAF_TEST(any other exit fails with the end of standard error) {
   for (const int code : {1, 2, 3, 64, 65, 74, 76, 126, 127, 255}) {
-    const auto text = shared_text(run(quoted("echo why it broke >&2; exit " + std::to_string(code)), make_batch({"1", "2"})), 2, kind::failed);
+    const auto text = shared_text(
+        run(quoted("echo why it broke >&2; exit " + std::to_string(code)), make_batch({"1", "2"})), 2, kind::failed);
     CAF_CHECK_EQUAL(text, "exec:sh exited with " + std::to_string(code) + "; stderr: why it broke");
   }
   CAF_CHECK_EQUAL(shared_text(run("false", make_batch({"1"})), 1, kind::failed), "exec:false exited with 1");
 }
 
 CAF_TEST(what a failing handler printed hands nothing back) {
-  CAF_CHECK(contains(shared_text(run(quoted("echo " + name_of(100) + "; exit 1"), make_batch({"1", "2"})), 2, kind::failed), "exited with 1"));
+  CAF_CHECK(
+      contains(shared_text(run(quoted("echo " + name_of(100) + "; exit 1"), make_batch({"1", "2"})), 2, kind::failed),
+               "exited with 1"));
 }
 
 CAF_TEST(death by a signal fails and names it) {
-  CAF_CHECK_EQUAL(shared_text(run(quoted("kill -9 $$"), make_batch({"1"})), 1, kind::failed), "exec:sh killed by signal 9 (SIGKILL)");
+  CAF_CHECK_EQUAL(shared_text(run(quoted("kill -9 $$"), make_batch({"1"})), 1, kind::failed),
+                  "exec:sh killed by signal 9 (SIGKILL)");
   CAF_CHECK_EQUAL(shared_text(run(quoted("echo x >&2; kill -TERM $$"), make_batch({"1"})), 1, kind::failed),
                   "exec:sh killed by signal 15 (SIGTERM); stderr: x");
 }
 
-CAF_TEST(the end of standard error is bounded and valid UTF-8) {
+CAF_TEST(the end of standard error is bounded and valid text) {
   exec_options options;
   options.stderr_tail = 5;
   // The cut goes through the first euro sign, and a stray byte stands at the end.
-  const auto text = shared_text(run(quoted("printf \"\\342\\202\\254\\342\\202\\254\\377\" >&2; exit 1"), make_batch({"1"}), {}, options), 1, kind::failed);
+  const auto text = shared_text(
+      run(quoted("printf \"\\342\\202\\254\\342\\202\\254\\377\" >&2; exit 1"), make_batch({"1"}), {}, options), 1,
+      kind::failed);
   CAF_CHECK_EQUAL(text, "exec:sh exited with 1; stderr: \xE2\x82\xAC\xEF\xBF\xBD");
-  const auto flood = shared_text(run(quoted("head -c 300000 /dev/zero | tr \"\\0\" y >&2; echo end >&2; exit 1"), make_batch({"1"})), 1, kind::failed);
+  const auto flood =
+      shared_text(run(quoted("head -c 300000 /dev/zero | tr \"\\0\" y >&2; echo end >&2; exit 1"), make_batch({"1"})),
+                  1, kind::failed);
   CAF_CHECK(flood.size() > 4000 && flood.size() < 4200);
   CAF_CHECK(flood.ends_with("yyyend"));
 }
 
 CAF_TEST(a program that is not there is a failed attempt that names it) {
-  CAF_CHECK(contains(shared_text(run("no-such-program-here x", make_batch({"1", "2"})), 2, kind::failed), "\"no-such-program-here\""));
+  CAF_CHECK(contains(shared_text(run("no-such-program-here x", make_batch({"1", "2"})), 2, kind::failed),
+                     "\"no-such-program-here\""));
   CAF_CHECK(contains(shared_text(run("/etc/passwd", make_batch({"1"})), 1, kind::failed), "Permission denied"));
   CAF_CHECK(contains(shared_text(run("/no/such/file", make_batch({"1"})), 1, kind::failed), "no such program"));
 }
@@ -217,8 +229,10 @@ CAF_TEST(standard input carries one item a line) {
   const batch work{"mail", 42, 30s, std::make_shared<const std::vector<record>>(items)};
   CAF_CHECK(run(quoted("cat > " + folder.file("in")), work).empty());
   CAF_CHECK_EQUAL(read_file(folder.file("in")),
-                  "{\"id\":\"" + name_of(100) + "\",\"payload\":{\"to\": \"a\"},\"attempt\":2,\"key\":\"k\",\"headers\":{\"h\":\"v\"}}\n" +
-                    "{\"id\":\"" + name_of(101) + "\",\"payload_base64\":\"AP8=\",\"attempt\":1,\"key\":\"\",\"headers\":{}}\n");
+                  "{\"id\":\"" + name_of(100) +
+                      "\",\"payload\":{\"to\": \"a\"},\"attempt\":2,\"key\":\"k\",\"headers\":{\"h\":\"v\"}}\n" +
+                      "{\"id\":\"" + name_of(101) +
+                      "\",\"payload_base64\":\"AP8=\",\"attempt\":1,\"key\":\"\",\"headers\":{}}\n");
 }
 
 CAF_TEST(the environment carries the facts of the call) {
@@ -245,16 +259,21 @@ CAF_TEST(the environment carries the facts of the call) {
   two.attempts = 6;
   run_context ctx;
   ctx.node = "node-1";
-  CAF_CHECK(target.value()->run({"mail", 42, 30s, std::make_shared<const std::vector<record>>(std::vector{one})}, ctx).empty());
+  CAF_CHECK(target.value()
+                ->run({"mail", 42, 30s, std::make_shared<const std::vector<record>>(std::vector{one})}, ctx)
+                .empty());
   auto seen = variables();
-  for (const auto& line : {std::string("CARAVAN_QUEUE=mail"), std::string("CARAVAN_BATCH_SIZE=1"), std::string("CARAVAN_LEASE_TOKEN=42"),
-                           std::string("CARAVAN_ATTEMPT=5"), std::string("CARAVAN_NODE=node-1"), "CARAVAN_JOB_ID=" + name_of(100),
-                           std::string("TRACEPARENT=00-abc-def-01"), std::string("CARAVAN_TEST_INHERITED=yes")})
+  for (const auto& line :
+       {std::string("CARAVAN_QUEUE=mail"), std::string("CARAVAN_BATCH_SIZE=1"), std::string("CARAVAN_LEASE_TOKEN=42"),
+        std::string("CARAVAN_ATTEMPT=5"), std::string("CARAVAN_NODE=node-1"), "CARAVAN_JOB_ID=" + name_of(100),
+        std::string("TRACEPARENT=00-abc-def-01"), std::string("CARAVAN_TEST_INHERITED=yes")})
     CAF_CHECK_EQUAL(seen.count(line), 1u);
   for (const auto& line : seen) CAF_CHECK(!line.starts_with("CARAVAN_DEADLINE"));
 
   ctx.deadline = clock_type::now() + 1min;
-  CAF_CHECK(target.value()->run({"mail", 42, 30s, std::make_shared<const std::vector<record>>(std::vector{one, two})}, ctx).empty());
+  CAF_CHECK(target.value()
+                ->run({"mail", 42, 30s, std::make_shared<const std::vector<record>>(std::vector{one, two})}, ctx)
+                .empty());
   seen = variables();
   CAF_CHECK_EQUAL(seen.count("CARAVAN_BATCH_SIZE=2"), 1u);
   CAF_CHECK_EQUAL(seen.count("CARAVAN_ATTEMPT=7"), 1u);
@@ -273,7 +292,9 @@ CAF_TEST(big batches pass whatever the handler does with them) {
   // reads nothing; reads nothing and writes much; writes much first; echoes all; closes its input at once; reads all
   CAF_CHECK(run("true", binary).empty());
   CAF_CHECK(run(quoted("head -c 30000000 /dev/zero"), binary).empty());
-  CAF_CHECK(run(quoted("head -c 30000000 /dev/zero | tr \"\\0\" x; head -c 3000000 /dev/zero >&2; cat >/dev/null"), binary).empty());
+  CAF_CHECK(
+      run(quoted("head -c 30000000 /dev/zero | tr \"\\0\" x; head -c 3000000 /dev/zero >&2; cat >/dev/null"), binary)
+          .empty());
   CAF_CHECK(run("cat", binary).empty());
   CAF_CHECK(run(quoted("exec <&-; head -c 3000000 /dev/zero; echo; echo " + name_of(119)), binary).size() == 1);
   std::vector<std::string> payloads;
@@ -290,14 +311,16 @@ CAF_TEST(big batches pass whatever the handler does with them) {
 
 CAF_TEST(a flood of output costs no memory) {
   const auto before = resident_kib();
-  const auto text = shared_text(run(quoted("head -c 200000000 /dev/zero; yes | head -c 50000000 >&2; exit 1"), make_batch({"1"})), 1, kind::failed);
+  const auto text =
+      shared_text(run(quoted("head -c 200000000 /dev/zero; yes | head -c 50000000 >&2; exit 1"), make_batch({"1"})), 1,
+                  kind::failed);
   CAF_CHECK(text.size() < 4200);
   CAF_CHECK(resident_kib() < before + 20'000);
 }
 
 CAF_TEST(a broken pipe neither kills nor stays pending) {
-  struct sigaction old{};
-  struct sigaction fatal{};
+  struct sigaction old {};
+  struct sigaction fatal {};
   fatal.sa_handler = SIG_DFL;
   ::sigaction(SIGPIPE, &fatal, &old);
   const auto work = make_batch({"\"" + std::string(1 << 20, 'x') + "\""});
@@ -312,8 +335,8 @@ CAF_TEST(a broken pipe neither kills nor stays pending) {
 }
 
 CAF_TEST(handlers start with default signals and nothing but their streams open) {
-  struct sigaction old{};
-  struct sigaction ignore{};
+  struct sigaction old {};
+  struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGUSR1, &ignore, &old);
   const int leaked = ::open("/dev/null", 0);
@@ -321,7 +344,9 @@ CAF_TEST(handlers start with default signals and nothing but their streams open)
   sigset_t mask;
   sigfillset(&block);
   ::pthread_sigmask(SIG_BLOCK, &block, &mask);
-  const auto result = run(quoted("grep -E \"^Sig(Blk|Ign)\" /proc/self/status >&2; echo null devices: $(ls -l /proc/self/fd | grep -c /dev/null) >&2; exit 1"), make_batch({"1"}));
+  const auto result = run(quoted("grep -E \"^Sig(Blk|Ign)\" /proc/self/status >&2; echo null devices: $(ls -l "
+                                 "/proc/self/fd | grep -c /dev/null) >&2; exit 1"),
+                          make_batch({"1"}));
   ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   ::close(leaked);
   ::sigaction(SIGUSR1, &old, nullptr);
@@ -332,10 +357,13 @@ CAF_TEST(handlers start with default signals and nothing but their streams open)
 
 CAF_TEST(past the deadline the whole group is killed) {
   const temp_folder folder;
-  // The grandchild ignores SIGTERM, has let go of the streams and waits for its own child: only a SIGKILL to the group gets both.
+  // The grandchild ignores SIGTERM, has let go of the streams and waits for its own child: only a SIGKILL to the group
+  // gets both.
   const auto script = "sh -c \"trap : TERM; trap \\\"\\\" TERM; echo \\$\\$ > " + folder.file("grandchild") +
                       "; while :; do sleep 100; done\" </dev/null >/dev/null 2>&1 & trap \"\" TERM; echo tired >&2; "
-                      "while [ ! -s " + folder.file("grandchild") + " ]; do sleep 0.01; done; echo $$ > " + folder.file("child") + "; while :; do sleep 100; done";
+                      "while [ ! -s " +
+                      folder.file("grandchild") + " ]; do sleep 0.01; done; echo $$ > " + folder.file("child") +
+                      "; while :; do sleep 100; done";
   exec_options options;
   options.grace = 100ms;
   options.counters = std::make_shared<exec_counters>();
@@ -356,8 +384,8 @@ CAF_TEST(past the deadline the whole group is killed) {
 
 CAF_TEST(children of a handler that ends when asked get the rest of the grace) {
   const temp_folder folder;
-  const auto script = "sh -c \"trap \\\"echo cleaned > " + folder.file("cleaned") + "; exit\\\" TERM; echo \\$\\$ > " + folder.file("up") +
-                      "; while :; do sleep 0.02; done\" & wait";
+  const auto script = "sh -c \"trap \\\"echo cleaned > " + folder.file("cleaned") + "; exit\\\" TERM; echo \\$\\$ > " +
+                      folder.file("up") + "; while :; do sleep 0.02; done\" & wait";
   exec_options options;
   options.grace = 60s;  // never reached: the streams close when the grandchild ends
   std::stop_source stop;
@@ -422,8 +450,9 @@ CAF_TEST(a call that comes too late starts nothing) {
 
 CAF_TEST(a background process that keeps the streams open does not hold up the call) {
   const temp_folder folder;
-  const auto script = "cat >/dev/null; setsid sh -c \"echo \\$\\$ > " + folder.file("daemon") + "; exec sleep 1000\" & while [ ! -s " +
-                      folder.file("daemon") + " ]; do sleep 0.01; done; echo " + name_of(100);
+  const auto script = "cat >/dev/null; setsid sh -c \"echo \\$\\$ > " + folder.file("daemon") +
+                      "; exec sleep 1000\" & while [ ! -s " + folder.file("daemon") + " ]; do sleep 0.01; done; echo " +
+                      name_of(100);
   const auto start = clock_type::now();
   const auto result = run(quoted(script), make_batch({"1", "2"}));
   CAF_CHECK(clock_type::now() - start < 60s);
@@ -439,8 +468,9 @@ CAF_TEST(eight calls run at once) {
   const temp_folder folder;
   constexpr int callers = 8;
   // Each handler waits until all eight are there: a runner that did them one after another would not come back.
-  const auto target = make_exec_runner(quoted("touch " + folder.file("$CARAVAN_LEASE_TOKEN") + "; while [ $(ls " + folder.path.string() +
-                                              " | wc -l) -lt 8 ]; do sleep 0.02; done; cat >/dev/null; echo " + name_of(101)));
+  const auto target = make_exec_runner(
+      quoted("touch " + folder.file("$CARAVAN_LEASE_TOKEN") + "; while [ $(ls " + folder.path.string() +
+             " | wc -l) -lt 8 ]; do sleep 0.02; done; cat >/dev/null; echo " + name_of(101)));
   std::atomic<int> good{0};
   {
     std::vector<std::jthread> threads;

@@ -70,8 +70,9 @@ void append_item_json(std::string& out, std::string_view queue, const record& it
     const auto start = out.size();
     out += item.payload;
     // Inside a JSON string a line break is escaped, so these stand between tokens.
-    std::replace_if(out.begin() + static_cast<std::ptrdiff_t>(start), out.end(),
-                    [](char c) { return c == '\n' || c == '\r'; }, ' ');
+    std::replace_if(
+        out.begin() + static_cast<std::ptrdiff_t>(start), out.end(), [](char c) { return c == '\n' || c == '\r'; },
+        ' ');
   } else {
     out += ",\"payload_base64\":\"";
     append_base64(out, item.payload);
@@ -104,9 +105,9 @@ std::string to_rfc3339(wall_time when) {
   const std::chrono::hh_mm_ss time{when - day};
   char text[64];
   std::snprintf(text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02d.%03dZ", static_cast<int>(date.year()),
-                static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), static_cast<int>(time.hours().count()),
-                static_cast<int>(time.minutes().count()), static_cast<int>(time.seconds().count()),
-                static_cast<int>(time.subseconds().count()));
+                static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                static_cast<int>(time.hours().count()), static_cast<int>(time.minutes().count()),
+                static_cast<int>(time.seconds().count()), static_cast<int>(time.subseconds().count()));
   return text;
 }
 
@@ -122,7 +123,8 @@ std::string trace_parent(const batch& work) {
   if (!work.items || work.items->size() != 1) return {};
   for (const auto& [name, value] : work.items->front().headers) {
     if (!equal_names(name, "traceparent")) continue;
-    const bool plain = value.size() <= 512 && std::all_of(value.begin(), value.end(), [](char c) { return c > ' ' && c < 0x7F; });
+    const bool plain =
+        value.size() <= 512 && std::all_of(value.begin(), value.end(), [](char c) { return c > ' ' && c < 0x7F; });
     return plain ? value : std::string();
   }
   return {};

@@ -16,10 +16,10 @@
 namespace caravan::handlers {
 
 /// Appends the item as one JSON object without a line break:
-/// {"id":"mail.01hq...","payload":...,"attempt":1,"key":"","headers":{}}, and "max_attempts" where the item has its own.
-/// The payload is copied as it is, only line breaks between its tokens become blanks. One that is not JSON in UTF-8
-/// comes as "payload_base64" instead. Bytes of key and headers that are not UTF-8 become U+FFFD; the values of a header
-/// that is there twice are joined by ", ".
+/// {"id":"mail.01hq...","payload":...,"attempt":1,"key":"","headers":{}}, and "max_attempts" where the item has its
+/// own. The payload is copied as it is, only line breaks between its tokens become blanks. One that is not JSON in
+/// UTF-8 comes as "payload_base64" instead. Bytes of key and headers that are not UTF-8 become U+FFFD; the values of a
+/// header that is there twice are joined by ", ".
 void append_item_json(std::string& out, std::string_view queue, const record& item);
 
 /// Appends `text` as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
