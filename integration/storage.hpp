@@ -6,7 +6,9 @@
 
 #include <caravan/error.hpp>
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
