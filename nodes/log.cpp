@@ -2,6 +2,7 @@
 
 #include <caravan/error.hpp>
 
+#include <fmt/chrono.h>
 #include <nlohmann/json.hpp>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>

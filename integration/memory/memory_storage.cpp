@@ -197,7 +197,7 @@ expected<std::optional<item_id>> memory_storage::key_owner(const key_digest& dig
 
 storage_counts memory_storage::count() const {
   const std::lock_guard lock{mutex_};
-  return {waiting_.size(), delayed_.size(), dead_.size()};
+  return {waiting_.size(), delayed_.size(), dead_.size(), last_};
 }
 
 expected<std::size_t> memory_storage::clear(record_state state) {
