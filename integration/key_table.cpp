@@ -134,6 +134,15 @@ bool key_book::retake(const record& r, wall_time now) {
   return unique_.claim(r.digest, r.id, now);
 }
 
+std::vector<key_digest> key_book::free_all_of(item_id id) {
+  std::vector<key_digest> freed;
+  unique_.for_each([&](const key_table::entry& e) {
+    if (e.owner == id) freed.push_back(e.digest);
+  });
+  for (const auto& digest : freed) unique_.release(digest, id);
+  return freed;
+}
+
 void key_book::rebuild(const key_digest& digest, item_id id) {
   if (!is_unique() || keys_have_lifetime() || !digest) return;
   const auto holder = unique_.owner(digest, wall_time::min());

@@ -94,6 +94,9 @@ public:
   /// A record came back to the line: it takes its key again if nobody has it. True when it did.
   bool retake(const record& r, wall_time now);
 
+  /// Frees what `id` holds, for a record whose digest is not known any more. Walks the whole table.
+  std::vector<key_digest> free_all_of(item_id id);
+
   /// A record found at open. Where two records have one key, the newer is its owner.
   void rebuild(const key_digest& digest, item_id id);
 
@@ -117,8 +120,9 @@ public:
 private:
   unique_policy policy_;
   std::chrono::milliseconds window_;
-  key_table unique_;
-  key_table idempotency_;
+  // Beyond these the keys that would expire first are forgotten early: 64 bytes each must not become all memory.
+  key_table unique_{4'000'000};
+  key_table idempotency_{1'000'000};
 };
 
 }  // namespace caravan

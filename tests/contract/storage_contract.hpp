@@ -437,6 +437,19 @@ inline void a_move_that_lost_to_an_erase_does_nothing(const make_place& make) {
   CAF_CHECK(b.counts(0, 0, 1));
 }
 
+inline void an_erase_that_lost_to_a_move_does_nothing(const make_place& make) {
+  bench b{make, {until::done, {}}};
+  b.push("a");
+  const auto old = b.last;
+  const auto now = b.move(old, record_state::delayed, b.clock.wall() + 1s);
+  b.erase(old);
+  CAF_CHECK(b.counts(0, 1, 0));
+  CAF_CHECK(b.has("a"));
+  b.erase({ref_of(now), ref_of(now)});
+  CAF_CHECK(b.counts(0, 0, 0));
+  CAF_CHECK(!b.has("a"));
+}
+
 inline void a_record_moved_back_below_the_head_is_found(const make_place& make) {
   bench b{make};
   std::vector<record> records;
@@ -691,6 +704,7 @@ inline void check_storage_contract(const contract::make_place& make) {
       CARAVAN_CHECK(delayed_items_are_in_due_order),
       CARAVAN_CHECK(records_move_between_all_states),
       CARAVAN_CHECK(a_move_that_lost_to_an_erase_does_nothing),
+      CARAVAN_CHECK(an_erase_that_lost_to_a_move_does_nothing),
       CARAVAN_CHECK(a_record_moved_back_below_the_head_is_found),
       CARAVAN_CHECK(clearing_empties_one_state),
       CARAVAN_CHECK(a_closed_storage_refuses_every_call),
