@@ -1,7 +1,6 @@
 #include "config/check.hpp"
 
 #include "config/read_settings.hpp"
-#include "config/reader.hpp"
 #include "config/registry.hpp"
 #include "config/values.hpp"
 
@@ -42,8 +41,8 @@ void check_unknown_section(const section& s, problems& found) {
   auto remedy = std::string("remove it, or see \"caravan config explain\" for what there is");
   if (!near.empty()) {
     const auto* spec = find_section_spec(near);
-    const auto child = spec && !spec->child.empty() ? s.name.substr(dot) : std::string();
-    if (near != s.name) remedy = "did you mean [" + std::string(near) + child + "]?";
+    const auto child = spec && !spec->child.empty() && s.name.size() > dot + 1 ? s.name.substr(dot) : std::string();
+    remedy = "did you mean [" + std::string(near) + child + "]?";
   }
   report(found, warn(s.where, thing(s), "there is no such section", remedy));
 }
@@ -69,13 +68,6 @@ void check_key(const section& s, const section_spec& spec, const entry& e, probl
                      "remove it, or see \"caravan config explain " + std::string(spec.name) + "\""));
 }
 
-/// Values that no queue inherits are read by nobody, but are mistakes all the same.
-void check_values(const section& s, const ini& from, problems& found) {
-  reader in(from, s.name, found);
-  for (const auto& e : s.entries)
-    if (const auto* spec = find_key_spec(s.name, e.key); spec && !e.value.empty()) in.check(*spec);
-}
-
 /// The order of the file; what the environment set comes last.
 void sort(problems& found) {
   std::stable_sort(found.begin(), found.end(), [](const problem& a, const problem& b) {
@@ -98,8 +90,8 @@ problems check(const ini& from) {
       report(found, warn(s.where, thing(s), "not supported by this version: nothing in it has an effect",
                          "remove it, or use a version that does"));
     for (const auto& e : s.entries) check_key(s, *spec, e, found);
-    if (spec->supported) check_values(s, from, found);
   }
+  check_shared_queue_settings(from, found);
   const auto node = read_settings(from, found).node;
   // Any queue may come to life with the settings of [queue] alone.
   if (node.auto_create) (void)read_queue_settings(from, "any-other", node.data_dir, found);

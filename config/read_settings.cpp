@@ -99,6 +99,37 @@ void read_handler(reader& in, queue_settings& out) {
   in.complain("HANDLER", shown(out.handler) + " is no handler", "write exec:COMMAND, http://... or https://...");
 }
 
+queue_settings read_queue_keys(reader& in, std::string_view name, const std::filesystem::path& app_data_path) {
+  queue_settings out;
+  out.name = name;
+  out.type = read_type(in);
+  out.datadir = in.path("DATADIR", app_data_path);
+  out.length = to_size(in.number("LENGTH"));
+  out.batch_length = to_size(in.number("BATCH_LENGTH"));
+  const auto workers = in.number("MAX_WORKERS");
+  out.max_workers = workers ? std::optional(static_cast<unsigned>(*workers)) : std::nullopt;
+  for (const auto* key : {"QUEUE_NAME", "SET_NAME"})
+    if (const auto value = in.text(key); !has_characters_of_name(value) || value.size() > 128)
+      in.complain(key, shown(value) + " cannot be a part of a name", "use up to 128 letters, digits, - _ and .");
+  out.queue_full_name = out.name + in.text("QUEUE_NAME");
+  out.set_full_name = out.queue_full_name + in.text("SET_NAME");
+  out.unique = in.boolean("UNIQUE");
+  read_unique_until(in, out);
+  read_handler(in, out);
+  read_sync(in, out);
+  out.batch_debounce = in.duration("BATCH_DEBOUNCE");
+  out.push_timeout = in.duration("PUSH_TIMEOUT");
+  out.requeue_delay = in.duration("REQUEUE_DELAY");
+  out.timeout = in.duration("TIMEOUT");
+  out.max_attempts = static_cast<std::uint32_t>(to_size(in.number("MAX_ATTEMPTS")));
+  out.worker_idle = in.duration("WORKER_IDLE");
+  out.shutdown_timeout = in.duration("SHUTDOWN_TIMEOUT");
+  out.lease = in.duration("LEASE");
+  out.idempotency_window = in.duration("IDEMPOTENCY_WINDOW");
+  out.max_item_size = to_size(in.number("MAX_ITEM_SIZE"));
+  return out;
+}
+
 /// `where` takes the complaint: an empty CONN_STR in [queue.NAME] hides the one that `reader` would name.
 void check_connection(queue_settings& out, const sourced_text& conn, const std::filesystem::path& app_data_path,
                       problems& found) {
@@ -143,7 +174,8 @@ void read_address(reader& in, http_settings& out) {
   else if (host.find(':') != std::string::npos)
     return refuse(" holds an IPv6 address without brackets");
   for (const auto c : host)
-    if (!std::isalnum(static_cast<unsigned char>(c)) && std::string_view("-._:%").find(c) == std::string_view::npos)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && std::string_view("-._:%").find(c) == std::string_view::npos &&
+        host != "*")
       return refuse(" holds no host name");
   out.host = host == "*" ? std::string() : host;
   out.port = static_cast<std::uint16_t>(*port);
@@ -245,42 +277,21 @@ problems storage_conflicts(const ini& from, std::span<const queue_settings> queu
 
 queue_settings read_queue_settings(const ini& from, std::string_view name, const std::filesystem::path& app_data_path,
                                    problems& found) {
-  const auto section = "queue." + std::string(name);
-  reader in(from, section, found);
-  queue_settings out;
-  out.name = name;
+  const auto section = name.empty() ? std::string("queue") : "queue." + std::string(name);
   if (!is_valid_name(name)) {
     const auto* there = from.find_section(section);
     report(found, {severity::error, there ? there->where : origin{}, "queue " + shown(name),
                    "this is no name for a queue", "use up to 128 letters, digits, - _ and ."});
   }
-  out.type = read_type(in);
-  out.datadir = in.path("DATADIR", app_data_path);
-  out.length = to_size(in.number("LENGTH"));
-  out.batch_length = to_size(in.number("BATCH_LENGTH"));
-  const auto workers = in.number("MAX_WORKERS");
-  out.max_workers = workers ? std::optional(static_cast<unsigned>(*workers)) : std::nullopt;
-  for (const auto* key : {"QUEUE_NAME", "SET_NAME"})
-    if (const auto value = in.text(key); !has_characters_of_name(value) || value.size() > 128)
-      in.complain(key, shown(value) + " cannot be a part of a name", "use up to 128 letters, digits, - _ and .");
-  out.queue_full_name = out.name + in.text("QUEUE_NAME");
-  out.set_full_name = out.queue_full_name + in.text("SET_NAME");
-  out.unique = in.boolean("UNIQUE");
-  read_unique_until(in, out);
-  read_handler(in, out);
-  read_sync(in, out);
-  out.batch_debounce = in.duration("BATCH_DEBOUNCE");
-  out.push_timeout = in.duration("PUSH_TIMEOUT");
-  out.requeue_delay = in.duration("REQUEUE_DELAY");
-  out.timeout = in.duration("TIMEOUT");
-  out.max_attempts = static_cast<std::uint32_t>(to_size(in.number("MAX_ATTEMPTS")));
-  out.worker_idle = in.duration("WORKER_IDLE");
-  out.shutdown_timeout = in.duration("SHUTDOWN_TIMEOUT");
-  out.lease = in.duration("LEASE");
-  out.idempotency_window = in.duration("IDEMPOTENCY_WINDOW");
-  out.max_item_size = to_size(in.number("MAX_ITEM_SIZE"));
+  reader in(from, section, found);
+  auto out = read_queue_keys(in, name, app_data_path);
   check_connection(out, queue_conn_str(from, name, out.type), app_data_path, found);
   return out;
+}
+
+void check_shared_queue_settings(const ini& from, problems& found) {
+  reader in(from, "queue", found);
+  (void)read_queue_keys(in, "any", "/");
 }
 
 expected<queue_settings> read_queue_settings(const ini& from, std::string_view name,

@@ -36,6 +36,10 @@ settings read_settings(const ini& from, problems& found);
 queue_settings read_queue_settings(const ini& from, std::string_view name, const std::filesystem::path& app_data_path,
                                    problems& found);
 
+/// The mistakes in [queue] itself, whether or not some queue inherits them. TYPE and CONN_STR may still not fit
+/// together: that is seen queue by queue.
+void check_shared_queue_settings(const ini& from, problems& found);
+
 [[nodiscard]] node_settings read_node_settings(const ini& from, problems& found);
 [[nodiscard]] http_settings read_http_settings(const ini& from, problems& found);
 [[nodiscard]] log_settings read_log_settings(const ini& from, problems& found);

@@ -136,22 +136,4 @@ std::string reader::path(std::string_view key, const std::filesystem::path& base
   return value.empty() ? value : absolute_path(base, value);
 }
 
-void reader::check(const key_spec& spec) {
-  switch (spec.type) {
-    case value_type::boolean:
-      (void)boolean(spec.key);
-      break;
-    case value_type::integer:
-    case value_type::bytes:
-    case value_type::duration:
-      (void)number(spec.key);
-      break;
-    case value_type::choice:
-      if (!(spec.section == "queue" && spec.key == "TYPE")) (void)choice(spec.key);  // TYPE has other names too
-      break;
-    default:
-      break;
-  }
-}
-
 }  // namespace caravan::config

@@ -29,9 +29,6 @@ public:
   /// Absolute; relative paths start at `base`.
   [[nodiscard]] std::string path(std::string_view key, const std::filesystem::path& base);
 
-  /// Checks the value by its type alone and forgets it.
-  void check(const key_spec& spec);
-
   /// Reports about the value of `key` wherever it stands.
   void complain(std::string_view key, std::string cause, std::string remedy, severity level = severity::error);
 

@@ -191,14 +191,14 @@ expected<std::string> explain(std::string_view name) {
   }
   if (spec && wanted.empty()) return explained(*spec);
   std::string out;
+  if (!spec)
+    for (const auto& s : all_sections()) names.push_back(s.name);
   for (const auto& k : all_keys()) {
     if (spec && k.section != spec->name) continue;
     names.push_back(k.key);
     if (k.key == wanted) out += (out.empty() ? "" : "\n") + explained(k);
   }
   if (!out.empty()) return out;
-  if (!spec)
-    for (const auto& s : all_sections()) names.push_back(s.name);
   const auto near = nearest(wanted, names);
   return {errc::not_found, "there is no setting \"" + wanted + "\"" + (spec ? " in [" + section + "]" : std::string()) +
                                (near.empty() ? std::string() : "; did you mean " + std::string(near) + "?")};

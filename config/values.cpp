@@ -219,6 +219,12 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
       least = distance;
       best = candidate;
     }
+  if (!best.empty() || word.size() < 3) return best;
+  for (const auto candidate : candidates)  // a word that was not written out
+    if (lower(candidate).starts_with(lower(word))) {
+      if (!best.empty()) return {};
+      best = candidate;
+    }
   return best;
 }
 

@@ -131,7 +131,10 @@ CAF_TEST(the nearest word is found and a far one is not ) {
   CAF_CHECK_EQUAL(nearest("TYP", words), "TYPE");
   CAF_CHECK_EQUAL(nearest("MAX_WORKER", words), "MAX_WORKERS");
   CAF_CHECK_EQUAL(nearest("BATCHLENGTH", words), "BATCH_LENGTH");
+  CAF_CHECK_EQUAL(nearest("max", words), "MAX_WORKERS");
   CAF_CHECK_EQUAL(nearest("COLOUR", words), "");
+  constexpr std::array<std::string_view, 2> two = {"READ_TOKEN", "READ_TIMEOUT_LONG"};
+  CAF_CHECK_EQUAL(nearest("read", two), "");
   CAF_CHECK_EQUAL(nearest("", words), "");
   CAF_CHECK_EQUAL(nearest(std::string(5000, 'x'), words), "");
   CAF_CHECK_EQUAL(edit_distance("", "abc"), 3u);
