@@ -132,11 +132,11 @@ CAF_TEST(without a secret there is no signature and many items have no trace) {
 }
 
 CAF_TEST(answers decide) {
-  reply next;
-  const test_server server([&](const request&) { return next; });
+  canned next;
+  const test_server server([&](const request&) { return next.get(); });
   const auto target = make_http_runner(server.url());
   const auto outcome = [&](reply said) {
-    next = std::move(said);
+    next.set(std::move(said));
     return target.value()->run(make_batch({"1", "2"}), {});
   };
   for (const auto* status : {"200 OK", "201 Created", "202 Accepted", "204 No Content"})
@@ -199,9 +199,9 @@ CAF_TEST(a slow server ends at the deadline) {
     const auto start = clock_type::now();
     ctx.deadline = start + 300ms;
     CAF_CHECK(
-        contains(shared_text(run(server.url(), make_batch({"1", "2"}), ctx), 2, kind::failed), "timed out after 3"));
+        contains(shared_text(run(server.url(), make_batch({"1", "2"}), ctx), 2, kind::failed), "timed out after "));
     const auto took = clock_type::now() - start;
-    CAF_CHECK(took >= 290ms && took < 5s);
+    CAF_CHECK(took >= 290ms && took < 20s);
   }
 }
 
@@ -220,7 +220,7 @@ CAF_TEST(a stop ends a call at once and hands all back) {
       stop.request_stop();
     });
     CAF_CHECK_EQUAL(shared_text(target.value()->run(make_batch({"1", "2"}), ctx), 2, kind::unhandled), "");
-    CAF_CHECK(clock_type::now() - asked.load() < 900ms);  // curl's own poll would sleep up to a second
+    CAF_CHECK(clock_type::now() - asked.load() < 20s);  // unwoken it would sleep for a minute
   }
 }
 
@@ -266,10 +266,10 @@ CAF_TEST(credentials of the URL go into the authorization) {
 }
 
 CAF_TEST(an answer that breaks off fails) {
-  reply next;
-  const test_server server([&](const request&) { return next; });
+  canned next;
+  const test_server server([&](const request&) { return next.get(); });
   const auto outcome = [&](const std::string& bytes) {
-    next = {bytes, reply::then::close};
+    next.set({bytes, reply::then::close});
     return shared_text(run(server.url()), 2, kind::failed);
   };
   CAF_CHECK(contains(outcome("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"),
@@ -282,13 +282,13 @@ CAF_TEST(an answer that breaks off fails) {
 
 CAF_TEST(an endless answer is cut) {
   const auto big = std::string(10'000'000, 'x');
-  std::string status;
-  const test_server server([&](const request&) { return answer(status, big); });
+  canned next;
+  const test_server server([&](const request&) { return next.get(); });
   http_options options;
   options.body_limit = 100'000;
   const auto target = make_http_runner(server.url(), options);
   const auto outcome = [&](const std::string& line) {
-    status = line;
+    next.set(answer(line, big));
     return target.value()->run(make_batch({"1"}), {});
   };
   (void)outcome("200 OK");
@@ -298,7 +298,11 @@ CAF_TEST(an endless answer is cut) {
   CAF_CHECK(
       contains(shared_text(outcome("207 Multi-Status"), 1, kind::failed), "longer than the limit of 100000 bytes"));
   CAF_CHECK(contains(shared_text(outcome("410 Gone"), 1, kind::rejected), "answered 410: xxx"));
+#ifdef __SANITIZE_ADDRESS__
+  (void)before;  // freed memory stays in its quarantine
+#else
   CAF_CHECK(resident_kib() < before + 60'000);  // the server's own copies are in it
+#endif
 }
 
 CAF_TEST(a big batch arrives whole and without a pause) {
@@ -363,7 +367,10 @@ CAF_TEST(a thousand calls leave no descriptor behind) {
   }
   CAF_CHECK_EQUAL(open_descriptors(), before);
   for (int i = 0; i < 20; ++i) CAF_CHECK(run(server.url()).empty());
-  CAF_CHECK(open_descriptors() <= before + 1);  // the server may not have closed its last one yet
+  // The server is in this process too and closes its ends in its own time.
+  const auto end = clock_type::now() + 20s;
+  while (open_descriptors() > before && clock_type::now() < end) std::this_thread::sleep_for(2ms);
+  CAF_CHECK_EQUAL(open_descriptors(), before);
 }
 
 CAF_TEST(a machine without descriptors means later) {

@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace caravan::test {
@@ -45,6 +46,23 @@ inline reply answer(const std::string& status, const std::string& body = {}, con
       "HTTP/1.1 " + status + "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" + headers + "\r\n" + body,
       reply::then::keep};
 }
+
+/// The next answer, set by the test and read by the connections.
+class canned {
+public:
+  void set(reply next) {
+    const std::lock_guard lock(mutex_);
+    next_ = std::move(next);
+  }
+  [[nodiscard]] reply get() const {
+    const std::lock_guard lock(mutex_);
+    return next_;
+  }
+
+private:
+  mutable std::mutex mutex_;
+  reply next_;
+};
 
 class test_server {
 public:

@@ -21,11 +21,14 @@ bool is_json(std::string_view text) {
 
 void append_base64(std::string& out, std::string_view bytes) {
   constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+  auto at = out.size();
+  out.resize(at + (bytes.size() + 2) / 3 * 4, '=');
+  for (std::size_t i = 0; i < bytes.size(); i += 3, at += 4) {
     const auto have = std::min<std::size_t>(3, bytes.size() - i);
     std::uint32_t group = 0;
-    for (std::size_t k = 0; k < 3; ++k) group = group << 8 | (k < have ? static_cast<unsigned char>(bytes[i + k]) : 0u);
-    for (std::size_t k = 0; k < 4; ++k) out += k <= have ? letters[group >> (18 - 6 * k) & 63] : '=';
+    for (std::size_t k = 0; k < have; ++k)
+      group |= std::uint32_t{static_cast<unsigned char>(bytes[i + k])} << (16 - 8 * k);
+    for (std::size_t k = 0; k <= have; ++k) out[at + k] = letters[group >> (18 - 6 * k) & 63];
   }
 }
 
