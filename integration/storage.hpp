@@ -51,7 +51,7 @@ struct storage_counts {
   std::size_t waiting = 0;
   std::size_t delayed = 0;
   std::size_t dead = 0;
-  item_id last;  ///< the highest id ever given out, as far as the store knows
+  item_id last{};  ///< the highest id ever given out, as far as the store knows
 };
 
 /// Where a read goes on: after this place. Waiting and dead records are in id order (due is ignored), delayed ones in

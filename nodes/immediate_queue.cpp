@@ -16,6 +16,9 @@ public:
   [[nodiscard]] queue_actor actor() const override { return {}; }
   [[nodiscard]] worker_pool_actor pool() const override { return {}; }
   [[nodiscard]] std::string trouble_text() const override { return {}; }
+  expected<void> attach(std::shared_ptr<runner>, const std::string&) override {
+    return {errc::conflict, "queue \"" + name() + "\": is a dummy queue that was opened already; give its handler when it is made"};
+  }
   std::size_t stop() override {
     stopped_ = true;
     return 0;

@@ -130,14 +130,18 @@ expected<std::shared_ptr<hosted_queue>> node_runtime::create(const std::string& 
                                                              std::shared_ptr<runner> handler, const std::string& item_type) {
   if (!config::is_valid_name(name))
     return {errc::invalid_argument, "queue \"" + name + "\": a name has 1 to 128 letters, digits, -, _ or ."};
+  const bool wants_unique = unique == uniqueness::unique;
   if (const auto there = find(name)) {
+    if (unique != uniqueness::as_configured && there->settings().unique != wants_unique)
+      return {errc::conflict, "queue \"" + name + "\": is open in this node as a " + (wants_unique ? "simple" : "unique") +
+                                " queue; set UNIQUE in [queue." + name + "] or use another name"};
     if (!handler) return there;
-    if (there->pool() || there->settings().type == config::queue_type::dummy || !there->settings().handler.empty())
-      return {errc::conflict, "queue \"" + name + "\": exists already in this node and has a handler; use another name"};
+    if (auto ok = there->attach(std::move(handler), item_type); !ok) return ok.failure();
+    return there;
   }
   auto s = config::read_queue_settings(ini_, name, settings_.node.data_dir);
   if (!s) return s.failure();
-  if (unique != uniqueness::as_configured) s->unique = unique == uniqueness::unique;
+  if (unique != uniqueness::as_configured) s->unique = wants_unique;
   if (handler && !s->handler.empty())
     return {errc::invalid_argument, "queue \"" + name + "\": has a C++ handler and HANDLER = " + s->handler + "; remove one of them"};
   if (!handler) {
@@ -151,31 +155,24 @@ expected<std::shared_ptr<hosted_queue>> node_runtime::create(const std::string& 
 expected<std::shared_ptr<hosted_queue>> node_runtime::open(config::queue_settings s, std::shared_ptr<runner> handler,
                                                            const std::string& item_type) {
   const std::lock_guard one_at_a_time(opening_);
-  std::shared_ptr<hosted_queue> replaced;
   std::uint64_t id = 0;
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return {errc::queue_closed, "queue \"" + s.name + "\": the node is stopping"};
-    if (const auto it = queues_.find(s.name); it != queues_.end()) replaced = it->second;
-    std::vector<config::queue_settings> others{s};
-    for (const auto& [name, q] : queues_)
-      if (name != s.name) others.push_back(q->settings());
-    if (const auto clash = config::storage_conflicts(ini_, others); config::has_errors(clash)) return config::to_error(clash);
-    id = replaced ? replaced->id() : next_id_++;
-  }
-  if (replaced) {
-    // The configuration named it, the application brings its handler: opened again with that. A queue that was never
-    // pushed to and a caller that races us get the same answer.
-    if (replaced->pool() || !handler) return replaced;
-    replaced->stop();
+    if (const auto it = queues_.find(s.name); it != queues_.end()) {
+      // Somebody else was faster.
+      if (handler) return {errc::conflict, "queue \"" + s.name + "\": exists already in this node; use another name"};
+      return it->second;
+    }
+    std::vector<config::queue_settings> open{s};
+    for (const auto& [name, q] : queues_) open.push_back(q->settings());
+    if (const auto clash = config::storage_conflicts(ini_, open); config::has_errors(clash)) return config::to_error(clash);
+    id = next_id_++;
   }
   const auto name = s.name;
   auto opened = host_queue({system_.get(), log_.get(), &clock(), settings_.node.name, id, std::move(s), std::move(handler), item_type});
+  if (!opened) return opened.failure();
   const std::lock_guard lock(mutex_);
-  if (!opened) {
-    queues_.erase(name);
-    return opened.failure();
-  }
   queues_[name] = *opened;
   return *opened;
 }

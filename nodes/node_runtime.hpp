@@ -39,8 +39,8 @@ public:
   node_runtime& operator=(const node_runtime&) = delete;
 
   enum class uniqueness : std::uint8_t { simple, unique, as_configured };
-  /// conflict: the name is taken, unless the queue was opened from the configuration without a handler and this call
-  /// brings none either: then it is that queue.
+  /// A queue that is open already and has no handler gets this one; conflict when both have one, or when it is open with
+  /// the other uniqueness.
   expected<std::shared_ptr<hosted_queue>> create(const std::string& name, uniqueness unique, std::shared_ptr<runner> handler,
                                                  const std::string& item_type);
 

@@ -94,24 +94,17 @@ public:
       [wake] { (*wake)(); }, *parts_.clock);
 
     auto& system = *parts_.system;
-    auto log = [sink = parts_.log, queue = s.name](std::string_view what, const std::string& text) {
+    log_ = [sink = parts_.log, queue = s.name](std::string_view what, const std::string& text) {
       sink->warn(what, text, {{"queue", queue}});
     };
     storekeeper_ = store_->blocks() ? system.spawn<caf::detached>(store_behavior, store_, door_, health_)
                                     : system.spawn(store_behavior, store_, door_, health_);
     std::random_device random;
     const auto seed = static_cast<std::uint64_t>(random()) << 32 | random();
-    queue_parts q{s, store_, door_, health_, storekeeper_, parts_.clock, first_id_at(parts_.clock->wall()).value, seed, log};
+    queue_parts q{s, store_, door_, health_, storekeeper_, parts_.clock, first_id_at(parts_.clock->wall()).value, seed, log_};
     queue_ = system.spawn(queue_behavior, std::move(q));
     wake->queue = queue_.address();
-    if (parts_.handler) {
-      worker_pool_core::limits l;
-      l.max_workers = s.max_workers;
-      l.worker_idle = s.worker_idle;
-      l.timeout = s.timeout;
-      pool_ = system.spawn(worker_pool_behavior,
-                           pool_parts{seed | 1, pool_kind::local, parts_.node, l, parts_.handler, queue_, log});
-    }
+    if (parts_.handler) start_pool();
   }
 
   ~actor_queue() override { actor_queue::stop(); }
@@ -120,8 +113,21 @@ public:
   [[nodiscard]] std::uint64_t id() const override { return parts_.id; }
   [[nodiscard]] const config::queue_settings& settings() const override { return parts_.settings; }
   [[nodiscard]] queue_actor actor() const override { return queue_; }
-  [[nodiscard]] worker_pool_actor pool() const override { return pool_; }
+  [[nodiscard]] worker_pool_actor pool() const override {
+    const std::lock_guard lock(mutex_);
+    return pool_;
+  }
   [[nodiscard]] std::string trouble_text() const override { return health_->text(); }
+
+  expected<void> attach(std::shared_ptr<runner> handler, const std::string& item_type) override {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return closed();
+    if (pool_) return {errc::conflict, "queue \"" + name() + "\": has a handler already"};
+    parts_.handler = std::move(handler);
+    parts_.item_type = item_type;
+    start_pool();
+    return {};
+  }
 
   expected<item_id> push_one(item_draft draft) override {
     auto r = to_record(std::move(draft), parts_.clock->wall());
@@ -163,7 +169,6 @@ public:
     queue_info i;
     i.name = s.name;
     i.type = std::string(config::to_string(s.type));
-    i.item_type = parts_.item_type;
     i.phase = std::string(to_string(st->phase));
     i.trouble = st->trouble;
     i.paused_by = st->paused_by;
@@ -184,8 +189,14 @@ public:
     i.redelivered = c.totals.redelivered;
     i.leases_lost = c.totals.leases_lost;
     i.length = s.length;
-    if (pool_) {
-      auto p = ask<pool_status>(pool_, get_pool_status{}, ask_timeout);
+    worker_pool_actor workers;
+    {
+      const std::lock_guard lock(mutex_);
+      i.item_type = parts_.item_type;
+      workers = pool_;
+    }
+    if (workers) {
+      auto p = ask<pool_status>(workers, get_pool_status{}, ask_timeout);
       if (!p) return p.failure();
       i.handler = p->handler;
       i.workers = p->workers;
@@ -219,9 +230,10 @@ public:
   }
 
   expected<void> set_max_workers(int most) override {
-    if (!pool_)
+    const auto workers = pool();
+    if (!workers)
       return {errc::conflict, "queue \"" + name() + "\": has no handler on this node, so there are no workers to scale; set HANDLER"};
-    return done(ask<ack>(pool_, caravan::set_max_workers{most}, ask_timeout));
+    return done(ask<ack>(workers, caravan::set_max_workers{most}, ask_timeout));
   }
 
   expected<job_info> find(item_id item) override {
@@ -231,9 +243,11 @@ public:
   }
 
   std::size_t stop() override {
-    const std::lock_guard lock(stop_mutex_);
-    if (stopped_) return 0;
-    stopped_ = true;
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopped_) return 0;
+      stopped_ = true;  // from here on nobody else touches the actors
+    }
     const auto timeout = parts_.settings.shutdown_timeout;
     std::size_t left = 0;
     caf::scoped_actor self{*parts_.system};
@@ -270,8 +284,8 @@ private:
   template <class Reply, class Actor, class Message>
   expected<Reply> ask(const Actor& whom, const Message& what, std::chrono::milliseconds timeout) {
     {
-      const std::lock_guard lock(stop_mutex_);
-      if (stopped_) return {errc::queue_closed, "queue \"" + name() + "\": is stopped"};
+      const std::lock_guard lock(mutex_);
+      if (stopped_) return closed();
     }
     caf::scoped_actor self{*parts_.system};
     expected<Reply> answer{errc::timed_out, "queue \"" + name() + "\": did not answer within " + std::to_string(timeout.count()) + " ms"};
@@ -282,6 +296,20 @@ private:
                });
     return answer;
   }
+
+  void start_pool() {
+    const auto& s = parts_.settings;
+    worker_pool_core::limits l;
+    l.max_workers = s.max_workers;
+    l.worker_idle = s.worker_idle;
+    l.timeout = s.timeout;
+    std::random_device random;
+    const auto pool = static_cast<std::uint64_t>(random()) << 32 | random() | 1;
+    pool_ = parts_.system->spawn(worker_pool_behavior,
+                                 pool_parts{pool, pool_kind::local, parts_.node, l, parts_.handler, queue_, log_});
+  }
+
+  [[nodiscard]] error closed() const { return {errc::queue_closed, "queue \"" + name() + "\": is stopped"}; }
 
   static expected<void> done(expected<ack> answer) {
     if (!answer) return answer.failure();
@@ -318,7 +346,8 @@ private:
   queue_actor queue_;
   worker_pool_actor pool_;
   std::atomic<bool> push_failed_{false};
-  std::mutex stop_mutex_;
+  std::function<void(std::string_view, const std::string&)> log_;
+  mutable std::mutex mutex_;  ///< of the pool and of `stopped_`
   bool stopped_ = false;
 };
 

@@ -29,6 +29,8 @@ public:
   [[nodiscard]] virtual const config::queue_settings& settings() const = 0;
   /// Stops claiming, waits SHUTDOWN_TIMEOUT, closes the storage. Returns how many handlers still run.
   virtual std::size_t stop() = 0;
+  /// Starts handling its items here. conflict: it has a handler already.
+  virtual expected<void> attach(std::shared_ptr<runner> handler, const std::string& item_type) = 0;
   /// The actor to ask; null for a queue that has none (dummy).
   [[nodiscard]] virtual queue_actor actor() const = 0;
   [[nodiscard]] virtual worker_pool_actor pool() const = 0;

@@ -289,7 +289,8 @@ queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
       if (it->second->address() != d.source) continue;
       const auto pool = it->first;
       self->state.pools.erase(it);
-      log(self, "pool", "queue \"" + self->state.parts.settings.name + "\": a worker pool is gone: " + caf::to_string(d.reason));
+      if (d.reason != caf::exit_reason::user_shutdown)
+        log(self, "pool", "a worker pool is gone: " + caf::to_string(d.reason) + "; what it had goes to others");
       self->state.core->on_detach(pool, "its pool is gone", now_of(self), self->state.fx);
       perform(self);
       return;

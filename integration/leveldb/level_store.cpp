@@ -410,7 +410,7 @@ expected<std::optional<item_id>> level_store::key_owner(const key_digest& digest
 
 storage_counts level_store::count() const {
   const std::lock_guard state{state_mutex_};
-  return {waiting_.size(), delayed_, dead_};
+  return {waiting_.size(), delayed_, dead_, last_};
 }
 
 expected<std::size_t> level_store::clear(record_state state) {
