@@ -42,7 +42,8 @@ CAF_TEST(every error code has a status and a problem body) {
     CAF_CHECK(body.contains("type") && body.contains("detail"));
     CAF_CHECK_EQUAL(!r.headers.empty(), status == 429 || status == 503 || status == 401);
   }
-  CAF_CHECK_EQUAL(problem({errc::queue_full, ""}, std::chrono::seconds{7}).headers.at(0).value, "7");
+  const auto full = problem({errc::queue_full, ""}, std::chrono::seconds{7});
+  CAF_CHECK_EQUAL(full.headers.at(0).value, "7");
 }
 
 CAF_TEST(roles cover what they should and no more) {
@@ -60,17 +61,17 @@ CAF_TEST(roles cover what they should and no more) {
 }
 
 CAF_TEST(percent decoding refuses what is broken) {
-  CAF_CHECK_EQUAL(percent_decode("a%2Fb%20c+d").value(), "a/b c+d");
-  CAF_CHECK_EQUAL(percent_decode("a+b", true).value(), "a b");
+  CAF_CHECK(percent_decode("a%2Fb%20c+d") == "a/b c+d");
+  CAF_CHECK(percent_decode("a+b", true) == "a b");
   for (const auto* bad : {"%", "%2", "%zz", "a%", "%00", "x%0"}) CAF_CHECK(!percent_decode(bad));
 }
 
 CAF_TEST(a query may repeat names and lack values) {
   const auto q = parse_query("a=1&b=x%26y&a=2&flag&&=empty&c=a=b").value();
-  CAF_CHECK_EQUAL(q.find("a").value(), "1");
-  CAF_CHECK_EQUAL(q.find("b").value(), "x&y");
-  CAF_CHECK_EQUAL(q.find("flag").value(), "");
-  CAF_CHECK_EQUAL(q.find("c").value(), "a=b");
+  CAF_CHECK(q.find("a") == "1");
+  CAF_CHECK(q.find("b") == "x&y");
+  CAF_CHECK(q.find("flag") == "");
+  CAF_CHECK(q.find("c") == "a=b");
   CAF_CHECK_EQUAL(q.list().size(), 6u);
   CAF_CHECK(!q.find("d"));
   CAF_CHECK(!parse_query("a=%4"));

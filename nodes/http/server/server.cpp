@@ -194,6 +194,9 @@ void engine::post_blocking(responder answer, std::function<void(responder)> work
     } catch (const std::exception& e) {
       report(std::string{"HTTP: blocking work threw: "} + e.what());
       answer.reply(problem(500, "internal", "the node failed to handle this request; see its log"));
+    } catch (...) {
+      report("HTTP: blocking work threw something that is no std::exception");
+      answer.reply(problem(500, "internal", "the node failed to handle this request; see its log"));
     }
   };
   if (pool_.post(task)) return;
