@@ -182,6 +182,7 @@ expected<void> level_db::repair(const std::string& why, const reporter& report) 
   leveldb::Options options;
   options.env = env_;
   options.info_log = engine_log_.get();
+  options.paranoid_checks = true;  // without it the repair does not look at the checksums of blocks
   const auto status = leveldb::RepairDB(path_, options);
   {
     const std::lock_guard lock{mutex_};
