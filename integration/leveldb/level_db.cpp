@@ -120,7 +120,7 @@ expected<void> level_db::recover(const reporter& report) {
     if (!broken()) return {};
     const auto now = clock_.now();
     // A full disk fails every call; reopening for each of them would only load it more.
-    if (recovered_once_ && now - last_recovery_ < 200ms) return io_error(last_failure_);
+    if (recovered_once_ && !damaged_ && now - last_recovery_ < 200ms) return io_error(last_failure_);
     recovered_once_ = true;
     last_recovery_ = now;
     damage = damaged_;

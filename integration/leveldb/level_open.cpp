@@ -133,7 +133,7 @@ expected<void> level_store::load(const level_db::access& db, bool first) {
   }
   if (auto moved = set_aside(db, found.bad); !moved) return moved;
   if (known) {
-    // Counted without what was just set aside: that has its own report.
+    // What was set aside or found missing has its own report.
     const auto in_quarantine = [&](row_kind kind) {
       return static_cast<std::size_t>(
           std::count_if(found.bad.begin(), found.bad.end(), [&](const bad_row& b) { return b.kind == kind; }));
@@ -146,7 +146,7 @@ expected<void> level_store::load(const level_db::access& db, bool first) {
              lost, after_repair ? saved_to : std::string{});
     };
     compare("waiting", before.waiting, found.waiting.size(), in_quarantine(row_kind::waiting));
-    compare("delayed", before.delayed, found.delayed.size(), in_quarantine(row_kind::delayed));
+    compare("delayed", before.delayed, found.delayed.size(), in_quarantine(row_kind::delayed) + found.without_body);
     compare("dead", before.dead, found.dead, in_quarantine(row_kind::dead));
   }
 
@@ -283,7 +283,7 @@ expected<void> level_store::scan_records(const level_db::access& db, row_kind ki
 expected<void> level_store::pair_delayed(const level_db::access& db, std::vector<std::pair<item_id, wall_time>> bodies,
                                          findings& found) {
   leveldb::WriteBatch fixes;
-  std::size_t without_body = 0;
+  auto& without_body = found.without_body;
   std::size_t without_index = 0;
   std::unordered_set<item_id> being_set_aside;
   for (const auto& b : found.bad)

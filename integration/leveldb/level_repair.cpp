@@ -128,6 +128,7 @@ expected<void> level_db::open_files(const reporter& report) {
 
 expected<void> level_db::examine(bool known_damage, const std::string& why, const reporter& report) {
   if (known_damage) return repair(why, report);
+  const bool reopening = generation_ > 0;
   std::vector<std::string> names;
   if (const auto status = env_->GetChildren(path_, &names); !status.ok()) return io_error(status.ToString());
   const auto any = [&](std::string_view end) {
@@ -138,6 +139,8 @@ expected<void> level_db::examine(bool known_damage, const std::string& why, cons
     if (any(".ldb") || any(".sst") || any(".log")) return repair("CURRENT is missing while there are data files", report);
     return {};
   }
+  // A torn file after a failed write of this very process is what that failure left, and its caller knows.
+  if (reopening) return {};
   std::string current;
   if (const auto status = leveldb::ReadFileToString(env_, file("CURRENT"), &current); !status.ok())
     return io_error(status.ToString());
@@ -179,6 +182,7 @@ expected<void> level_db::repair(const std::string& why, const reporter& report) 
   leveldb::Options options;
   options.env = env_;
   options.info_log = engine_log_.get();
+  options.paranoid_checks = true;  // without it the repair does not look at the checksums of blocks
   const auto status = leveldb::RepairDB(path_, options);
   {
     const std::lock_guard lock{mutex_};

@@ -58,6 +58,7 @@ private:
   struct findings {
     id_log<nothing> waiting;
     std::vector<std::pair<item_id, wall_time>> delayed;  ///< in id order
+    std::size_t without_body = 0;  ///< named in the index of delayed records, and not there
     std::size_t dead = 0;
     item_id highest;
     due_place first_delayed;
