@@ -45,7 +45,7 @@ public:
     if (full()) return 0;
     const auto by_count = capacity_ - size();
     // Nothing is known of what is still unread: assume that it is like what was seen, and start small.
-    const auto each = seen_ == 0 ? capacity_bytes_ / 64 : seen_bytes_ / seen_ + 1;
+    const auto each = (seen_ == 0 ? capacity_bytes_ / 64 : seen_bytes_ / seen_) + 1;
     return std::max<std::size_t>(1, std::min(by_count, (capacity_bytes_ - bytes_) / each));
   }
 
@@ -97,6 +97,15 @@ public:
     return load_result::fresh;
   }
 
+  /// A row of the answer that is in flight. The window ends behind it from now on. False when it is doubtful.
+  bool pass(const record& r) {
+    const auto at = place_of(r);
+    if (distrusted_ && at >= *distrusted_) return false;
+    end_ = std::max(end_, at);
+    popped_through_ = std::max(popped_through_, at);
+    return true;
+  }
+
   /// The read found nothing behind end(), whatever was counted: rows were lost or removed behind our back. Returns how
   /// many were forgotten; none while the answer is in doubt.
   std::size_t nothing_more() { return distrusted_ ? 0 : std::exchange(unloaded_, 0); }
@@ -107,8 +116,11 @@ public:
   /// A record behind the window goes away.
   void forget_unloaded(const record& r) {
     if (unloaded_ > 0) --unloaded_;
-    distrust(place_of(r));
+    doubt(ref_of(r));
   }
+
+  /// A row behind end() that is not counted here changes: a read that is under way may have seen it before or after.
+  void doubt(const record_ref& r) { distrust({by_due_ ? r.due : wall_time{}, r.id}); }
 
   /// The place of the first record; only when not empty.
   [[nodiscard]] place front_place() const {

@@ -62,6 +62,11 @@ void queue_core::on_loaded(std::uint64_t generation, record_state state, std::ve
       ++unannounced;
       continue;
     }
+    if (state == record_state::waiting && behind_.count(r.id) > 0) {
+      if (!window.pass(r)) break;
+      behind_.erase(r.id);
+      continue;
+    }
     const auto what = window.load(std::move(r));
     if (what == item_window::load_result::doubtful) break;
     if (what == item_window::load_result::fresh) ++fresh;
@@ -218,6 +223,7 @@ std::size_t queue_core::purge(record_state state, instant now, queue_effects& fx
       // Their rows go with the state, so they must not come back.
       for (auto& [token, l] : leases_) l.purged = true;
       not_restarted_.clear();
+      behind_.clear();
       break;
     case record_state::delayed:
       gone(delayed_.total());
@@ -253,6 +259,7 @@ void queue_core::to_waiting_rows(instant, queue_effects& fx) {
     if (r.state != record_state::delayed) continue;
     change(r);
     hold(r.id);
+    behind_.insert(r.id);
   }
   for (auto& [token, l] : leases_) {
     if (l.purged || std::none_of(l.items->begin(), l.items->end(), [](const record& r) { return r.state == record_state::delayed; }))
@@ -261,7 +268,10 @@ void queue_core::to_waiting_rows(instant, queue_effects& fx) {
     unhold(l.lowest);
     l.lowest = {};
     for (auto& r : *items) {
-      if (r.state == record_state::delayed) change(r);
+      if (r.state == record_state::delayed) {
+        change(r);
+        behind_.insert(r.id);
+      }
       if (!l.lowest || r.id < l.lowest) l.lowest = r.id;
     }
     hold(l.lowest);
@@ -333,7 +343,7 @@ expected<void> queue_core::retry(record r, instant now, queue_effects& fx) {
   r.state = record_state::waiting;
   r.due = {};
   if (from.state != record_state::waiting) move(from, r, fx);
-  waiting_.add(std::move(r));
+  line_up(std::move(r));
   settle(now, fx);
   return {};
 }
@@ -469,7 +479,7 @@ bool queue_core::promote_due(instant now) {
       due_.emplace(r.id, std::move(r));
     } else {
       unhold(r.id);
-      waiting_.add(std::move(r));
+      line_up(std::move(r));
     }
     any = true;
   }
@@ -694,8 +704,19 @@ void queue_core::take_back(record&& r, std::chrono::milliseconds delay, instant 
   } else if (r.state == record_state::delayed) {
     due_.emplace(r.id, std::move(r));
   } else {
-    waiting_.add(std::move(r));
+    line_up(std::move(r));
   }
+}
+
+void queue_core::line_up(record&& r) {
+  leave_line(ref_of(r));
+  waiting_.add(std::move(r));
+}
+
+// A row that reads skip is in flight no more.
+void queue_core::leave_line(const record_ref& r) {
+  if (behind_.empty() || r.state != record_state::waiting || behind_.erase(r.id) == 0) return;
+  waiting_.doubt(r);
 }
 
 void queue_core::fail(const record& r, const item_outcome& why, instant now, queue_effects& fx) {
@@ -725,6 +746,7 @@ void queue_core::bury(record&& r, const record_ref& from, instant, queue_effects
 }
 
 void queue_core::move(const record_ref& from, const record& to, queue_effects& fx) {
+  if (to.state != record_state::waiting) leave_line(from);
   fx.move.push_back({from, to});
   if (moved_.insert_or_assign(to.id, std::pair{to.state, to.due}).second) moved_order_.push_back(to.id);
   if (moved_order_.size() <= moved_kept) return;
@@ -780,6 +802,7 @@ bool queue_core::late_answer(const batch_done& done, instant now, queue_effects&
 }
 
 void queue_core::erase(const record& r, finished_item::kind what, instant now, queue_effects& fx) {
+  leave_line(ref_of(r));
   fx.erase.push_back(ref_of(r));
   remember(r, what, now);
 }

@@ -174,6 +174,8 @@ private:
   std::optional<record> take_from_memory(item_id id);
   expected<void> still_so(const record& r, instant now) const;
   void move(const record_ref& from, const record& to, queue_effects& fx);
+  void line_up(record&& r);
+  void leave_line(const record_ref& r);
   void to_waiting_rows(instant now, queue_effects& fx);
   void send_batch(pool_id id, pool& to, instant now, queue_effects& fx);
   void finish_lease(lease& l, const batch_result& rest, bool handed_back, instant now, queue_effects& fx);
@@ -208,6 +210,7 @@ private:
   std::deque<std::pair<std::uint64_t, lease>> lost_;  ///< ended without an answer; a late one may still count
   std::unordered_map<item_id, std::uint64_t> not_restarted_;  ///< came back from that lost lease, not started since
   std::multiset<item_id> held_;                       ///< waiting rows that are in leases or postponed
+  std::set<item_id> behind_;                          ///< of them, those that may lie behind the window: reads skip them
   std::size_t running_ = 0;
   std::optional<std::chrono::steady_clock::time_point> lease_check_at_;  ///< a lower bound of the first remote lease's end
   std::uint64_t next_token_;
