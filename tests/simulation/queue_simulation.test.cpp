@@ -258,7 +258,8 @@ struct world {
     }
     for (const auto& f : std::exchange(fx.flushes, {})) {
       if (flushes.erase(f.flush) == 0) fail("a flush was answered twice");
-      if (f.answer && (core->counts().running > 0)) fail("a flush was answered while handlers run");
+      // What the flush held back may leave with the same event.
+      if (f.answer && core->counts().running > sent_now) fail("a flush was answered while handlers run");
       say(std::string("flush answered ") + (f.answer ? "" : f.answer.failure().text));
     }
     if (std::exchange(fx.stopped, false)) stopped = true;
@@ -319,10 +320,12 @@ struct world {
   }
 
   std::size_t due_sent = 0;
+  std::size_t sent_now = 0;
   void perform_sends() {
-    due_sent = 0;
+    due_sent = sent_now = 0;
     for (auto& out : fx.send) {
       ++sum.batches;
+      sent_now += out.work.items->size();
       if (out.work.token <= last_token) fail("a lease token did not grow");
       last_token = out.work.token;
       if (out.work.items->empty() || out.work.items->size() > settings.batch_length) fail("a batch of a wrong size");
