@@ -7,6 +7,7 @@
 #include "tests/contract/crash_env.hpp"
 #include "tests/contract/storage_contract.hpp"
 #include "tests/contract/temp_folder.hpp"
+#include "tests/contract/tsan_leveldb.hpp"
 
 #include "caf/test/unit_test.hpp"
 
@@ -37,8 +38,8 @@ struct level_fixture {
     o.clock = &clock;
     o.report = [this](const damage_report& r) {
       const std::lock_guard lock{mutex};
-      CAF_MESSAGE("report: [" << r.queue << "] " << r.what << " lost " << (r.lost ? std::to_string(*r.lost) : "?") << ' '
-                              << r.saved_to);
+      CAF_MESSAGE("report: [" << r.queue << "] " << r.what << " lost " << (r.lost ? std::to_string(*r.lost) : "?")
+                              << ' ' << r.saved_to);
       reports.push_back(r);
     };
     o.sleep = [this](std::chrono::milliseconds t) { slept += t; };
@@ -75,7 +76,8 @@ struct level_fixture {
   [[nodiscard]] std::vector<fs::path> files(const std::string& ending) const {
     std::vector<fs::path> found;
     for (const auto& e : fs::directory_iterator{datadir})
-      if (e.path().extension() == ending || e.path().filename().string().rfind(ending, 0) == 0) found.push_back(e.path());
+      if (e.path().extension() == ending || e.path().filename().string().rfind(ending, 0) == 0)
+        found.push_back(e.path());
     std::sort(found.begin(), found.end());
     return found;
   }

@@ -47,7 +47,9 @@ public:
     std::size_t size_;
   };
 
-  static leveldb::Status full(const std::string& name) { return leveldb::Status::IOError(name, "No space left on device"); }
+  static leveldb::Status full(const std::string& name) {
+    return leveldb::Status::IOError(name, "No space left on device");
+  }
 
   leveldb::Status NewWritableFile(const std::string& name, leveldb::WritableFile** result) override {
     *result = nullptr;
