@@ -36,17 +36,22 @@ void add_option(parsed_verb& into, const option& o) {
   } else {
     auto& values = into.values.emplace_back();
     p.option = into.app->add_option(o.name, values, o.help);
-    if (o.how_often == times::any)
-      p.option->expected(operand ? 0 : 1, CLI::detail::expected_max_vector_size);
-    else
-      p.option->expected(1);
-    // Else CLI11 would split a JSON array at its commas, and let --header swallow what follows.
-    p.option->allow_extra_args(false);
+    if (o.how_often != times::any) p.option->expected(1);
+    // Else --header would swallow what follows.
+    p.option->allow_extra_args(operand && o.how_often == times::any);
     if (o.how_often == times::once) p.option->required();
     p.option->type_name(operand ? "" : o.value);
   }
   into.places.push_back(p);
 }
+
+// CLI11 takes "[1,2]" for a list and splits it, but a JSON array is one payload. A blank before it prevents that.
+bool looks_like_a_list(const std::string& text) {
+  const auto first = text.find_first_not_of(' ');
+  return first != std::string::npos && text[first] == '[';
+}
+std::string hide_list(std::string text) { return looks_like_a_list(text) ? " " + text : text; }
+std::string show_list(std::string text) { return looks_like_a_list(text) ? text.substr(1) : text; }
 
 arguments collect(const parsed_verb& v) {
   arguments given;
@@ -55,7 +60,7 @@ arguments collect(const parsed_verb& v) {
     if (p.flag)
       given.add(p.name, "");
     else
-      for (const auto& x : p.option->results()) given.add(p.name, x);
+      for (const auto& x : p.option->results()) given.add(p.name, show_list(x));
   }
   return given;
 }
@@ -88,7 +93,9 @@ int run(int argc, char** argv) {
     for (const auto& o : common_options(v.peer)) add_option(p, o);
   }
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words;
+    for (int i = argc - 1; i > 0; --i) words.push_back(hide_list(argv[i]));  // CLI11 wants the last one first
+    app.parse(std::move(words));
   } catch (const CLI::ParseError& e) {
     const bool help = e.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);
     app.exit(e);
