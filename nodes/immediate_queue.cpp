@@ -13,6 +13,7 @@ public:
   [[nodiscard]] const std::string& name() const override { return parts_.settings.name; }
   [[nodiscard]] std::uint64_t id() const override { return parts_.id; }
   [[nodiscard]] const config::queue_settings& settings() const override { return parts_.settings; }
+  [[nodiscard]] std::string item_type() const override { return parts_.item_type; }
   [[nodiscard]] queue_actor actor() const override { return {}; }
   [[nodiscard]] worker_pool_actor pool() const override { return {}; }
   [[nodiscard]] std::string trouble_text() const override { return {}; }

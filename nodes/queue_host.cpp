@@ -112,6 +112,10 @@ public:
   [[nodiscard]] const std::string& name() const override { return parts_.settings.name; }
   [[nodiscard]] std::uint64_t id() const override { return parts_.id; }
   [[nodiscard]] const config::queue_settings& settings() const override { return parts_.settings; }
+  [[nodiscard]] std::string item_type() const override {
+    const std::lock_guard lock(mutex_);
+    return parts_.item_type;
+  }
   [[nodiscard]] queue_actor actor() const override {
     const std::lock_guard lock(mutex_);
     return queue_;

@@ -27,6 +27,8 @@ class hosted_queue : public queue_port {
 public:
   [[nodiscard]] virtual std::uint64_t id() const = 0;
   [[nodiscard]] virtual const config::queue_settings& settings() const = 0;
+  /// Of C++ queues, else empty.
+  [[nodiscard]] virtual std::string item_type() const = 0;
   /// Stops claiming, waits SHUTDOWN_TIMEOUT, closes the storage. Returns how many handlers still run.
   virtual std::size_t stop() = 0;
   /// Starts handling its items here. conflict: it has a handler already.
