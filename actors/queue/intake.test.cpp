@@ -360,7 +360,7 @@ CAF_TEST(closing waits for what is being written and refuses the rest) {
 }
 
 CAF_TEST(a close while eight threads push loses and doubles nothing) {
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 8; ++round) {
     door d;
     std::atomic<std::size_t> stored{0};
     std::atomic<int> started{0};
