@@ -109,11 +109,12 @@ CAF_TEST(what was pushed is stored and announced in order) {
   CAF_REQUIRE_EQUAL(answer->size(), 3u);
   const auto taken = d.take();
   CAF_REQUIRE_EQUAL(taken.size(), 3u);
+  const auto rows = d.store->rows();
   for (std::size_t i = 0; i < 3; ++i) {
     CAF_CHECK((*answer)[i].what == append_result::kind::stored);
     CAF_CHECK(taken[i].id == (*answer)[i].id && r[i].id == taken[i].id);
     CAF_CHECK_EQUAL(taken[i].payload, "x" + std::to_string(i));
-    CAF_CHECK_EQUAL(d.store->rows().at(taken[i].id).payload, taken[i].payload);
+    CAF_CHECK_EQUAL(rows.at(taken[i].id).payload, taken[i].payload);
   }
   CAF_CHECK(d.take().empty());
   CAF_CHECK(d.in.push({}));
