@@ -161,6 +161,7 @@ struct world {
   std::map<std::uint64_t, lease> lost;  ///< ids that were not started again
   /// Keys that two items had: UNIQUE_UNTIL = start frees a key when its item starts, and that item may come back.
   std::set<key_digest> contested;
+  std::deque<std::uint64_t> lost_order;
   std::set<item_id> may_go;             ///< with the event under way
   std::size_t accepted = 0;
 
@@ -231,15 +232,20 @@ struct world {
       }
       if (it->first != answered_token) {
         ++sum.lost_leases;
-        if (it->second.purged)
+        lost[it->first] = it->second;
+        lost_order.push_back(it->first);
+        if (it->second.purged) {
           for (const auto id : it->second.ids) may_go.insert(id);
-        else
-          lost[it->first] = it->second;
+          lost[it->first].ids.clear();
+        }
       }
       it = leases.erase(it);
     }
     answered_token = 0;
-    while (lost.size() > limits.lost) lost.erase(lost.begin());
+    while (lost.size() > limits.lost) {
+      lost.erase(lost_order.front());
+      lost_order.pop_front();
+    }
   }
 
   void perform() {
@@ -564,6 +570,8 @@ struct world {
       const auto before = rows.find(id);
       const auto answer = f.ask.retry ? core->retry(std::move(*f.found), at(), fx) : core->remove(std::move(*f.found), at(), fx);
       ok = answer.has_value();
+      // While it was dead an equal item may have come.
+      if (ok && f.ask.retry && before != rows.end()) contested.insert(before->second.digest);
       if (ok && before == rows.end()) fail("an item that is gone was changed: " + name(id));
       if (ok && !f.ask.retry)
         for (auto& [token, x] : lost) std::erase(x.ids, id);
@@ -774,7 +782,7 @@ struct world {
     event("done " + std::to_string(d.token) + (good ? "" : late ? " late" : " stale"), [&] {
       for (const auto id : handled) may_go.insert(id);
       core->on_done(d, at(), fx);
-      if (late) lost.erase(d.token);
+      if (late) lost.erase(d.token), std::erase(lost_order, d.token);
     });
     if (good) {
       sum.handled += handled.size();
@@ -842,6 +850,7 @@ struct world {
     store->crash();
     leases.clear();
     lost.clear();
+    lost_order.clear();
     next_token = last_token + 1000;
     rows.clear();
     for (const auto& [id, r] : store->rows()) {
