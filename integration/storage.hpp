@@ -54,6 +54,9 @@ struct storage_counts {
   item_id last{};  ///< the highest id ever given out, as far as the store knows
 };
 
+/// Above every id.
+inline constexpr item_id no_item_limit{~std::uint64_t{0}};
+
 /// Where a read goes on: after this place. Waiting and dead records are in id order (due is ignored), delayed ones in
 /// (due, id) order. The default stands before everything.
 struct read_cursor {
@@ -111,9 +114,9 @@ public:
   /// Cheap: kept up to date, not counted. A delivered item counts where it is until it is erased.
   [[nodiscard]] virtual storage_counts count() const = 0;
 
-  /// Forgets every record of a state and frees their keys, under until::time too. Returns how many. Idempotency keys
-  /// stay. Not all or none: after a failure some may be gone. What is appended meanwhile stays.
-  virtual expected<std::size_t> clear(record_state state) = 0;
+  /// Forgets every record of a state up to the id `through` and frees their keys, under until::time too. Returns how
+  /// many. Idempotency keys stay. Not all or none: after a failure some may be gone. What is appended meanwhile stays.
+  virtual expected<std::size_t> clear(record_state state, item_id through) = 0;
 
   /// Writes out what waits and lets go of the engine. Idempotent.
   virtual expected<void> close() = 0;

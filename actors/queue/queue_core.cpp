@@ -237,6 +237,7 @@ std::size_t queue_core::purge(record_state state, instant now, queue_effects& fx
   }
   totals_.removed += count;
   fx.clear.push_back(state);
+  fx.clear_through = known_through_;
   settle(now, fx);
   return count;
 }

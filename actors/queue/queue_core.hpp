@@ -51,7 +51,8 @@ struct queue_effects {
   item_id low_water;                ///< set with `erase` and with `move`, which may bring old ids back in line
   std::vector<record_move> move;
   std::vector<record_ref> release;  ///< their unique keys are free
-  std::vector<record_state> clear;  ///< whole states are forgotten
+  std::vector<record_state> clear;  ///< whole states are forgotten, up to the id `clear_through`
+  item_id clear_through;            ///< what was appended but not announced yet stays
   std::vector<load> loads;
   std::vector<flushed> flushes;
   std::ptrdiff_t room = 0;          ///< how many more items fit under LENGTH; negative: fewer

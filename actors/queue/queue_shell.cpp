@@ -146,9 +146,10 @@ void perform(pointer self) {
   };
   // A clear comes after what was decided before it, and before what is decided after it.
   if (!fx.clear.empty() && !s.changes.empty()) send_changes(self);
+  if (!fx.erase.empty() || !fx.move.empty()) s.changes.low_water = fx.low_water;
   move_to(s.changes.move, fx.move);
-  if (!fx.erase.empty()) s.changes.low_water = fx.low_water;
   move_to(s.changes.erase, fx.erase);
+  if (!fx.clear.empty()) s.changes.clear_through = fx.clear_through;
   move_to(s.changes.clear, fx.clear);
   if (!s.changes.clear.empty()) send_changes(self);
   // While the storekeeper works, the rest gathers: that makes few large writes of many small ones.
@@ -328,7 +329,10 @@ queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
       self->state.core->on_done(d, now_of(self), self->state.fx);
       perform(self);
     },
-    [self](const renew_leases& r) { self->state.core->on_renew(r, now_of(self)); },
+    [self](const renew_leases& r) { 
+      self->state.core->on_renew(r, now_of(self), self->state.fx);
+      perform(self);
+    },
     [self](push_items& p) -> caf::result<push_results> {
       auto promise = self->make_response_promise<push_results>();
       push_or_park(self, std::move(p), promise, self->clock().now() + self->state.parts.settings.push_timeout);
@@ -353,6 +357,7 @@ queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
     [self](const flush_queue& f) -> caf::result<ack> {
       auto& st = self->state;
       if (f.timeout < 0ms) {
+        take_announced(self);
         st.core->purge(record_state::waiting, now_of(self), st.fx);
         perform(self);
         return ack{};

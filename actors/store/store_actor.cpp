@@ -20,33 +20,32 @@ expected<void> carry_out(storage& store, const store_changes& c) {
   if (!c.release.empty())
     if (auto ok = store.release(c.release); !ok) return ok;
   for (const auto state : c.clear)
-    if (auto ok = store.clear(state); !ok) return ok.failure();
+    if (auto ok = store.clear(state, c.clear_through); !ok) return ok.failure();
   return {};
+}
+
+void set_sick(store_pointer self, const std::string& text) {
+  self->state.sick = true;
+  self->state.health->set(text);
+}
+
+void set_well(store_pointer self) {
+  if (std::exchange(self->state.sick, false)) self->state.health->clear();
 }
 
 // Everything that waits, in order, until one fails.
 void work_off(store_pointer self) {
   auto& s = self->state;
-  std::size_t done = 0;
-  for (auto& [changes, promise] : s.waiting) {
-    auto ok = carry_out(*s.store, changes);
-    if (!ok && ok.failure().code != errc::backend_failed) {
-      // Fenced or closed: no later try can succeed.
-      promise.deliver(to_caf(ok.failure()));
-    } else if (!ok) {
-      s.health->set(ok.failure().text);
-      if (!s.retrying) {
-        s.retrying = true;
-        self->delayed_send(self, 1s, store_retry{});
-      }
-      break;
-    } else {
-      promise.deliver(ack{});
-    }
-    ++done;
-  }
-  s.waiting.erase(s.waiting.begin(), s.waiting.begin() + static_cast<std::ptrdiff_t>(done));
-  if (done > 0 && s.waiting.empty() && s.retrying) s.health->clear();
+  while (!s.waiting.empty() && s.waiting.front()()) s.waiting.pop_front();
+  if (s.waiting.empty() || s.retrying) return;
+  s.retrying = true;
+  self->delayed_send(self, 1s, store_retry{});
+}
+
+void in_order(store_pointer self, std::function<bool()> step) {
+  auto& s = self->state;
+  s.waiting.push_back(std::move(step));
+  if (s.waiting.size() == 1) work_off(self);
 }
 
 }  // namespace
@@ -59,32 +58,61 @@ store_actor::behavior_type store_behavior(store_pointer self, std::shared_ptr<st
   return {
     [self](store_changes& changes) -> caf::result<ack> {
       auto promise = self->make_response_promise<ack>();
-      const bool first = self->state.waiting.empty();
-      self->state.waiting.emplace_back(std::move(changes), promise);
-      if (first) work_off(self);
+      in_order(self, [self, promise, changes = std::move(changes)]() mutable {
+        auto& s = self->state;
+        const auto ok = carry_out(*s.store, changes);
+        if (!ok && ok.failure().code == errc::backend_failed) {
+          set_sick(self, ok.failure().text);
+          return false;
+        }
+        if (ok) {
+          set_well(self);
+          promise.deliver(ack{});
+        } else {
+          promise.deliver(to_caf(ok.failure()));  // fenced or closed: no later try can succeed
+        }
+        return true;
+      });
       return promise;
     },
     [self](const store_load& l) -> caf::result<store_records> {
-      auto records = self->state.store->read(l.state, l.after, l.max);
-      if (!records) {
-        self->state.health->set(records.failure().text);
-        return to_caf(records.failure());
-      }
-      return store_records{std::move(*records)};
+      auto promise = self->make_response_promise<store_records>();
+      in_order(self, [self, promise, l]() mutable {
+        auto& s = self->state;
+        auto records = s.store->read(l.state, l.after, l.max);
+        if (records) {
+          set_well(self);
+          promise.deliver(store_records{std::move(*records)});
+        } else {
+          set_sick(self, records.failure().text);
+          promise.deliver(to_caf(records.failure()));
+        }
+        return true;
+      });
+      return promise;
     },
     [self](const store_find& f) -> caf::result<store_records> {
-      auto found = self->state.store->find(f.id);
-      if (!found) return to_caf(found.failure());
-      store_records answer;
-      if (*found) answer.records.push_back(std::move(**found));
-      return answer;
+      auto promise = self->make_response_promise<store_records>();
+      in_order(self, [self, promise, f]() mutable {
+        auto found = self->state.store->find(f.id);
+        if (!found) {
+          promise.deliver(to_caf(found.failure()));
+          return true;
+        }
+        store_records answer;
+        if (*found) answer.records.push_back(std::move(**found));
+        promise.deliver(std::move(answer));
+        return true;
+      });
+      return promise;
     },
     [self](push_items& p) -> caf::result<push_results> {
       const auto answer = self->state.door->push(p.items, intake::when_full::refuse);
       if (!answer) {
-        if (answer.failure().code == errc::backend_failed) self->state.health->set(answer.failure().text);
+        if (answer.failure().code == errc::backend_failed) set_sick(self, answer.failure().text);
         return to_caf(answer.failure());
       }
+      set_well(self);
       push_results results;
       results.items.reserve(answer->size());
       for (const auto& a : *answer)
@@ -94,7 +122,6 @@ store_actor::behavior_type store_behavior(store_pointer self, std::shared_ptr<st
     [self](store_retry) {
       self->state.retrying = false;
       work_off(self);
-      if (self->state.waiting.empty()) self->state.health->clear();
     },
   };
 }

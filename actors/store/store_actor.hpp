@@ -9,6 +9,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,7 +24,8 @@ struct store_changes {
   std::vector<record_ref> erase;
   item_id low_water;
   std::vector<record_ref> release;
-  std::vector<record_state> clear;
+  std::vector<record_state> clear;  ///< up to the id `clear_through`
+  item_id clear_through;
 
   [[nodiscard]] bool empty() const { return move.empty() && erase.empty() && release.empty() && clear.empty(); }
 };
@@ -51,8 +53,11 @@ struct store_state {
   std::shared_ptr<storage> store;
   std::shared_ptr<intake> door;
   std::shared_ptr<trouble> health;
-  std::vector<std::pair<store_changes, caf::typed_response_promise<ack>>> waiting;  ///< failed, or behind one that failed
+  /// What has to be tried again, and all that came after it: a read that overtook a change would find rows where they
+  /// no longer are. Each answers its request and returns true, or false to be tried again.
+  std::deque<std::function<bool()>> waiting;
   bool retrying = false;
+  bool sick = false;  ///< the last call failed
   store_state() = default;
 };
 

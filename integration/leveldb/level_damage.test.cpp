@@ -177,7 +177,7 @@ CAF_TEST(one queue is open once in a folder and many queues share it) {
   push(*mail, item("mail"));
   push(*other, item("other"));
   CAF_CHECK_EQUAL(mail->count().waiting, 1u);
-  CAF_CHECK(other->clear(record_state::waiting).value() == 1u);
+  CAF_CHECK(other->clear(record_state::waiting, no_item_limit).value() == 1u);
   CAF_CHECK_EQUAL(all(*mail).size(), 1u);
   mail->close().value();
   mail = open("mail");

@@ -417,7 +417,7 @@ storage_counts level_store::count() const {
   return {waiting_.size(), delayed_, dead_, last_};
 }
 
-expected<std::size_t> level_store::clear(record_state state) {
+expected<std::size_t> level_store::clear(record_state state, item_id through) {
   const std::shared_lock alive{life_};
   if (closed_) return closed();
   std::size_t cleared = 0;
@@ -425,7 +425,7 @@ expected<std::size_t> level_store::clear(record_state state) {
   // In parts: one batch over a million rows would take as much memory as they do.
   const auto until = [&] {
     const std::lock_guard lock{state_mutex_};
-    return last_;
+    return std::min(last_, through);
   }();
   for (;;) {
     std::vector<record> part;

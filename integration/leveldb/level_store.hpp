@@ -38,7 +38,7 @@ public:
   expected<void> release(std::span<const record_ref> refs) override;
   expected<std::optional<item_id>> key_owner(const key_digest& digest) override;
   [[nodiscard]] storage_counts count() const override;
-  expected<std::size_t> clear(record_state state) override;
+  expected<std::size_t> clear(record_state state, item_id through) override;
   expected<void> close() override;
   [[nodiscard]] bool blocks() const noexcept override { return true; }
   void compact() override;

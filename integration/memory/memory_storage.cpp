@@ -26,7 +26,7 @@ public:
   expected<void> release(std::span<const record_ref> refs) override;
   expected<std::optional<item_id>> key_owner(const key_digest& digest) override;
   [[nodiscard]] storage_counts count() const override;
-  expected<std::size_t> clear(record_state state) override;
+  expected<std::size_t> clear(record_state state, item_id through) override;
   expected<void> close() override;
   [[nodiscard]] bool blocks() const noexcept override { return false; }
 
@@ -207,11 +207,12 @@ storage_counts memory_storage::count() const {
   return {waiting_.size(), delayed_.size(), dead_.size(), last_};
 }
 
-expected<std::size_t> memory_storage::clear(record_state state) {
+expected<std::size_t> memory_storage::clear(record_state state, item_id through) {
   const std::lock_guard lock{mutex_};
   if (closed_) return closed();
   std::size_t cleared = 0;
   const auto forget = [&](item_id id, const bytes& encoded) {
+    if (id > through) return false;
     key_digest digest;
     if (decode_digest(id, encoded, digest) == decode_result::ok) keys_.free(digest, id);
     ++cleared;
@@ -219,17 +220,27 @@ expected<std::size_t> memory_storage::clear(record_state state) {
   };
   switch (state) {
     case record_state::waiting:
-      waiting_.scan({}, forget);
-      waiting_.clear();
+      if (through >= last_) {
+        waiting_.scan({}, forget);
+        waiting_.clear();
+        break;
+      }
+      while (!waiting_.empty()) {
+        const auto id = waiting_.first();
+        if (!forget(id, *waiting_.find(id))) break;
+        waiting_.erase(id);
+      }
       break;
     case record_state::delayed:
-      for (const auto& [place, encoded] : delayed_) forget(place.second, encoded);
-      delayed_.clear();
-      due_.clear();
+      std::erase_if(delayed_, [&](const auto& entry) {
+        const auto id = entry.first.second;
+        if (!forget(id, entry.second)) return false;
+        due_.erase(id);
+        return true;
+      });
       break;
     case record_state::dead:
-      for (const auto& [id, encoded] : dead_) forget(id, encoded);
-      dead_.clear();
+      std::erase_if(dead_, [&](const auto& entry) { return forget(entry.first, entry.second); });
       break;
   }
   return cleared;

@@ -76,8 +76,8 @@ public:
     return guarded<std::optional<item_id>>([&] { return real_->key_owner(digest); });
   }
   [[nodiscard]] storage_counts count() const override { return real_->count(); }
-  expected<std::size_t> clear(record_state state) override {
-    return guarded<std::size_t>([&] { return real_->clear(state); });
+  expected<std::size_t> clear(record_state state, item_id through) override {
+    return guarded<std::size_t>([&] { return real_->clear(state, through); });
   }
   expected<void> close() override { return real_->close(); }
   [[nodiscard]] bool blocks() const noexcept override { return real_->blocks(); }

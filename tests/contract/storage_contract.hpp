@@ -241,7 +241,7 @@ inline void the_idempotency_window_survives_restart_and_purge(const make_place& 
   CAF_CHECK_EQUAL(send_five(), 0u);
   if (b.persistent()) b.reopen();
   CAF_CHECK_EQUAL(send_five(), 5u);
-  CAF_CHECK(b.store->clear(record_state::waiting).value() == 5u);
+  CAF_CHECK(b.store->clear(record_state::waiting, no_item_limit).value() == 5u);
   CAF_CHECK_EQUAL(send_five(), 5u);
   if (b.persistent()) b.reopen();
   CAF_CHECK_EQUAL(send_five(), 5u);
@@ -378,15 +378,15 @@ inline void clearing_empties_one_state(const make_place& make) {  // QUEUE-013
   later.due = b.clock.wall() + 1s;
   b.push(later);
   CAF_CHECK(b.counts(10, 1, 1));
-  CAF_CHECK(b.store->clear(record_state::waiting).value() == 10u);
+  CAF_CHECK(b.store->clear(record_state::waiting, no_item_limit).value() == 10u);
   CAF_CHECK(b.counts(0, 1, 1));
   CAF_CHECK(b.read().empty());
   CAF_CHECK(!b.has("w3"));
   CAF_CHECK(b.has("later"));
-  CAF_CHECK(b.store->clear(record_state::delayed).value() == 1u);
+  CAF_CHECK(b.store->clear(record_state::delayed, no_item_limit).value() == 1u);
   CAF_CHECK(!b.has("later"));
-  CAF_CHECK(b.store->clear(record_state::dead).value() == 1u);
-  CAF_CHECK(b.store->clear(record_state::dead).value() == 0u);
+  CAF_CHECK(b.store->clear(record_state::dead, no_item_limit).value() == 1u);
+  CAF_CHECK(b.store->clear(record_state::dead, no_item_limit).value() == 0u);
   CAF_CHECK(b.counts(0, 0, 0));
   CAF_CHECK(b.push("w3").what == kind::stored);
   CAF_CHECK(b.counts(1, 0, 0));
@@ -411,7 +411,7 @@ inline void a_closed_storage_refuses_every_call(const make_place& make) {
   CAF_CHECK(is_closed(b.store->update(std::span{&move, 1})));
   CAF_CHECK(is_closed(b.store->release(std::span{&ref, 1})));
   CAF_CHECK(is_closed(b.store->key_owner(digest_of("a"))));
-  CAF_CHECK(is_closed(b.store->clear(record_state::waiting)));
+  CAF_CHECK(is_closed(b.store->clear(record_state::waiting, no_item_limit)));
 }
 
 // -- contents ---------------------------------------------------------------------------------------------------------

@@ -116,6 +116,7 @@ struct world {
     std::vector<record_ref> erase;
     item_id low_water;
     std::vector<record_state> clear;
+    item_id clear_through;
     [[nodiscard]] bool empty() const { return move.empty() && erase.empty() && clear.empty(); }
   };
   struct find_word {
@@ -312,6 +313,7 @@ struct world {
         }
       }
       gathered.clear.push_back(s);
+      gathered.clear_through = fx.clear_through;
     }
     // The lowest wins, for the engine sees all of them at once.
     if (!fx.erase.empty() || !fx.move.empty()) {
@@ -519,7 +521,7 @@ struct world {
         if (!c->erase.empty())
           if (auto done = store->erase(c->erase, c->low_water); !done) return done;
         for (const auto s : c->clear)
-          if (auto done = store->clear(s); !done) return done.failure();
+          if (auto done = store->clear(s, c->clear_through); !done) return done.failure();
         return {};
       }();
       if (!ok) {

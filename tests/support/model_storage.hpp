@@ -167,12 +167,15 @@ public:
     return {waiting_.size(), delayed_by_id_.size(), dead_.size(), last_};
   }
 
-  expected<std::size_t> clear(record_state state) override {
+  expected<std::size_t> clear(record_state state, item_id through) override {
     const std::lock_guard lock(mutex_);
     if (closed_) return closed();
     if (fails()) return failed();
-    for (const auto& [id, r] : in(state)) free_key(ref_of(r));
-    return std::exchange(in(state), {}).size();
+    return std::erase_if(in(state), [&](const auto& row) {
+      if (row.first > through) return false;
+      free_key(ref_of(row.second));
+      return true;
+    });
   }
 
   expected<void> close() override {
