@@ -1,5 +1,6 @@
 #include "nodes/http/api.hpp"
 
+#include "nodes/http/api_created.hpp"
 #include "nodes/http/api_json.hpp"
 #include "nodes/http/api_parts.hpp"
 #include "nodes/node_runtime.hpp"
@@ -51,6 +52,7 @@ error no_such_queue(const node_runtime& node, std::string_view name) {
 }  // namespace http
 
 void add_api(http::server& web, node_runtime& node) {
+  http::open_created(node);
   const http::api a{web, node};
   http::add_health_routes(a);
   http::add_queue_routes(a);

@@ -1,5 +1,6 @@
 #include "config/read_settings.hpp"
 #include "config/values.hpp"
+#include "nodes/http/api_created.hpp"
 #include "nodes/http/api_json.hpp"
 #include "nodes/http/api_parts.hpp"
 #include "nodes/http/api_push.hpp"
@@ -114,10 +115,12 @@ void push(const api& a, request r, const responder& answer) {
     // Opening a storage may wait for a disk, or 10 s for its lock.
     a.web.post_blocking(answer, [a, name, r = std::move(r)](const responder& later) {
       const auto made = a.node.find_or_create(name);
-      if (made)
-        push_to(a, *made, r, later);
-      else
+      if (!made) {
         later.reply(made.failure());
+        return;
+      }
+      remember_created(a.node, name);
+      push_to(a, *made, r, later);
     });
   }
 }
