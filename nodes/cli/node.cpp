@@ -5,7 +5,7 @@
 #include "nodes/cli/verbs.hpp"
 #include "nodes/node_runtime.hpp"
 
-#include <atomic>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -60,30 +60,23 @@ config::settings check_settings(const arguments& given) {
 /// Ends the process: it may be that a handler does not end, or that somebody is out of patience.
 [[noreturn]] void stop_node(std::unique_ptr<node_runtime> node, std::chrono::milliseconds handlers, sigset_t signals) {
   notify_service_manager("STOPPING=1");
-  std::atomic<bool> stopped{false};
-  std::thread stopper([&] {
-    const auto left = node->stop();
-    if (left > 0) {
-      node->log().warn("node", "ends although handlers still run; their items come again at the next start",
-                       {{"handlers", std::to_string(left)}});
-      leave(exit_done);
-    }
-    node.reset();
-    stopped = true;
-  });
-  const auto end = std::chrono::steady_clock::now() + handlers + stop_patience;
-  while (!stopped) {
-    const timespec moment{0, 20'000'000};
-    if (::sigtimedwait(&signals, nullptr, &moment) > 0) {
+  // The actor system must end on the thread that made it, so somebody else watches.
+  std::thread([signals, end = std::chrono::steady_clock::now() + handlers + stop_patience] {
+    while (std::chrono::steady_clock::now() < end) {
+      const timespec moment{0, 100'000'000};
+      if (::sigtimedwait(&signals, nullptr, &moment) <= 0) continue;
       std::fprintf(stderr, "caravan: second signal, ends at once\n");
       leave(exit_refused);
     }
-    if (std::chrono::steady_clock::now() > end) {
-      std::fprintf(stderr, "caravan: the node does not come to its end, so it is ended; nothing that was acknowledged is lost\n");
-      leave(exit_refused);
-    }
+    std::fprintf(stderr, "caravan: the node does not come to its end, so it is ended; nothing that was acknowledged is lost\n");
+    leave(exit_refused);
+  }).detach();
+  if (const auto left = node->stop(); left > 0) {
+    node->log().warn("node", "ends although handlers still run; their items come again at the next start",
+                     {{"handlers", std::to_string(left)}});
+    leave(exit_done);
   }
-  stopper.join();
+  node.reset();
   leave(exit_done);
 }
 

@@ -14,6 +14,12 @@ const system_time now = *parse_instant("2026-05-01T12:00:00Z");
 
 expected<push_call> read(std::string_view body, push_headers headers = {}) { return read_push(body, headers, 1000, now); }
 
+/// By value: CAF's checks keep references.
+item_draft first(std::string_view body) {
+  auto call = read(body);
+  return call && !call->items.empty() ? std::move(call->items[0]) : item_draft{"nothing", {}};
+}
+
 std::string wrong(std::string_view body, std::string_view type = {}) {
   const auto call = read(body, {type, {}, {}});
   return call ? "nothing" : std::string(to_string(call.failure().code)) + ": " + call.failure().text;
@@ -91,8 +97,8 @@ CAF_TEST(mistakes are named) {
 
 CAF_TEST(what would change in silence or end the process is refused) {
   CAF_CHECK(holds(wrong(R"({"payload":123456789012345678901234567890})"), "does not fit in 64 bits"));
-  CAF_CHECK_EQUAL(read(R"({"payload":18446744073709551615})")->items[0].payload, "18446744073709551615");
-  CAF_CHECK_EQUAL(read(R"({"payload":-9223372036854775808})")->items[0].payload, "-9223372036854775808");
+  CAF_CHECK_EQUAL(std::string(first(R"({"payload":18446744073709551615})").payload), "18446744073709551615");
+  CAF_CHECK_EQUAL(std::string(first(R"({"payload":-9223372036854775808})").payload), "-9223372036854775808");
   CAF_CHECK(holds(wrong("{\"payload\":" + std::string(1'000'000, '[')), "levels of nesting"));
   CAF_CHECK(read("{\"payload\":" + std::string(90, '[') + std::string(90, ']') + "}").has_value());
 }
@@ -111,8 +117,8 @@ CAF_TEST(instants) {
                           "1969-12-31T23:59:59Z", "2200-01-01T00:00:00Z", "2026-05-01T12:00:00Zx", "-026-05-01T12:00:00Z"})
     CAF_CHECK_EQUAL(text(bad), "none");
   // A moment that is past means at once.
-  CAF_CHECK(read(R"({"payload":1,"at":"2020-01-01T00:00:00Z"})")->items[0].options.at == system_time{});
-  CAF_CHECK(read(R"({"payload":1,"at":"2026-05-01T12:00:01Z"})")->items[0].options.at == now + 1s);
+  CAF_CHECK(first(R"({"payload":1,"at":"2020-01-01T00:00:00Z"})").options.at == system_time{});
+  CAF_CHECK(first(R"({"payload":1,"at":"2026-05-01T12:00:01Z"})").options.at == now + 1s);
 }
 
 CAF_TEST(base64) {
