@@ -159,7 +159,7 @@ class listing : public std::enable_shared_from_this<listing> {
 public:
   listing(api a, queue_ptr q, responder answer, job_phase wanted, std::size_t limit)
     : a_(a), q_(std::move(q)), answer_(std::move(answer)), wanted_(wanted), limit_(limit), now_(a.node.clock().wall()) {
-    place_.limit = 500;
+    place_.limit = 100;
     if (wanted == job_phase::dead) place_.state = record_state::dead;
     if (wanted == job_phase::delayed) {
       place_.state = record_state::delayed;
@@ -188,6 +188,16 @@ public:
     }
   }
 
+  /// For running jobs, which stand at the head: asks how many there are, so as not to read all that waits behind them.
+  void count_first() {
+    ask(a_.node.system(), q_->actor(), get_queue_status{}, ask_patience, [me = shared_from_this()](expected<queue_status> st) {
+      if (!st) return void(me->answer_.reply(about(*me->q_, st.failure())));
+      me->expected_ = st->counts.running;
+      if (me->expected_ == 0) return me->finish(false);
+      me->step();
+    });
+  }
+
   void step() {
     if (answer_.client_left()) return;
     ask(a_.node.system(), q_->actor(), place_, ask_patience, [me = shared_from_this()](expected<job_list> page) {
@@ -199,14 +209,18 @@ public:
   }
 
 private:
+  static constexpr std::size_t most_bytes = 8u << 20;  ///< a page of large jobs is shorter
+
   void take(job_list& page) {
     for (auto& j : page.jobs) {
       if (place_.state == record_state::delayed && wanted_ != job_phase::delayed && j.item.due > now_) return finish(false);
       place_.after_due = j.item.due;
       place_.after_id = j.item.id;
       if (j.phase != wanted_) continue;
+      bytes_ += j.item.payload.size();
       jobs_.push_back(to_json(*q_, j));
-      if (jobs_.size() == limit_) return finish(true);
+      if (jobs_.size() == limit_ || bytes_ >= most_bytes) return finish(true);
+      if (jobs_.size() == expected_) return finish(false);
     }
     // An empty page may have held only items that were handled meanwhile: once more, without them.
     empty_pages_ = page.jobs.empty() ? empty_pages_ + 1 : 0;
@@ -240,6 +254,8 @@ private:
   wall_time now_;
   list_jobs place_;
   int empty_pages_ = 0;
+  std::size_t bytes_ = 0;     ///< of payloads so far
+  std::size_t expected_ = std::numeric_limits<std::size_t>::max();  ///< there are no more than these
   ordered_json jobs_ = ordered_json::array();
 };
 
@@ -259,9 +275,12 @@ void list(const api& a, const queue_ptr& q, const request& r, const responder& a
     return;
   }
   const auto page = std::make_shared<listing>(a, q, answer, *wanted, static_cast<std::size_t>(*limit));
-  if (const auto after = r.query_value("after"); after && !page->go_after(*after))
-    return bad("?after= must be the \"next\" of an earlier answer for the same state");
-  page->step();
+  const auto after = r.query_value("after");
+  if (after && !page->go_after(*after)) return bad("?after= must be the \"next\" of an earlier answer for the same state");
+  if (*wanted == job_phase::running && !after)
+    page->count_first();
+  else
+    page->step();
 }
 
 /// Finds the queue of the job that the path names.

@@ -422,6 +422,16 @@ CAF_TEST(jobs are listed page by page) {
     CAF_CHECK_EQUAL(+f.get("/v1/queues/q/jobs?" + std::string(bad)).status, 400);
 }
 
+CAF_TEST(a page of large jobs is shorter) {
+  fixture f("[queue.q]\nTYPE = channel\n");
+  for (int i = 0; i < 12; ++i) CAF_REQUIRE_EQUAL(+f.push("q", "{\"payload\":\"" + std::string(1'000'000, 'x') + "\"}").status, 201);
+  const auto first = f.get("/v1/queues/q/jobs?limit=1000");
+  CAF_CHECK_EQUAL(first.body["jobs"].size(), 9u);
+  const auto rest = f.get("/v1/queues/q/jobs?limit=1000&after=" + first.body["next"].get<std::string>());
+  CAF_CHECK_EQUAL(rest.body["jobs"].size(), 3u);
+  CAF_CHECK_EQUAL(rest.body["next"], nullptr);
+}
+
 CAF_TEST(a delayed job whose time has come counts as waiting) {
   fixture f;
   CAF_CHECK_EQUAL(+f.push("q", R"({"payload":1,"delay":0.05})").status, 201);
