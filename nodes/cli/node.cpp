@@ -68,7 +68,8 @@ config::settings check_settings(const arguments& given) {
       std::fprintf(stderr, "caravan: second signal, ends at once\n");
       leave(exit_refused);
     }
-    std::fprintf(stderr, "caravan: the node does not come to its end, so it is ended; nothing that was acknowledged is lost\n");
+    std::fprintf(stderr,
+                 "caravan: the node does not come to its end, so it is ended; nothing that was acknowledged is lost\n");
     leave(exit_refused);
   }).detach();
   if (const auto left = node->stop(); left > 0) {
@@ -87,7 +88,8 @@ exit_code run_node(const arguments& given) {
   std::signal(SIGPIPE, SIG_IGN);
 
   // Read as every other setting is, so that it is checked as one. Nobody else runs yet.
-  if (const auto http = given.find("--http")) ::setenv(config::encode_variable("http", "ADDR").c_str(), http->c_str(), 1);
+  if (const auto http = given.find("--http"))
+    ::setenv(config::encode_variable("http", "ADDR").c_str(), http->c_str(), 1);
   const auto settings = check_settings(given);
   const folder_lock lock(settings.node.data_dir);
 
@@ -100,7 +102,8 @@ exit_code run_node(const arguments& given) {
   const auto port = node->http_port();
   auto host = settings.http.host.empty() ? std::string("0.0.0.0") : settings.http.host;
   if (host.find(':') != std::string::npos) host = "[" + host + "]";
-  std::printf("caravan %s: node %s serves http://%s:%u\n", CARAVAN_VERSION, settings.node.name.c_str(), host.c_str(), unsigned{port});
+  std::printf("caravan %s: node %s serves http://%s:%u\n", CARAVAN_VERSION, settings.node.name.c_str(), host.c_str(),
+              unsigned{port});
   std::fflush(stdout);
   if (const auto file = given.find("--port-file"); file && !write_file(*file, std::to_string(port) + "\n"))
     std::fprintf(stderr, "caravan: --port-file %s cannot be written\n", file->c_str());
@@ -120,15 +123,20 @@ exit_code run_node(const arguments& given) {
 }  // namespace
 
 std::vector<verb> node_verbs() {
-  return {{"", "node", "Runs a node until SIGTERM or SIGINT.",
-           {{"--config", "FILE", "The INI file; without one any queue may be used, with data in ./data"},
-            {"--data-dir", "DIR", "Wins over [node] DATA_DIR"},
-            {"--http", "ADDR", "Wins over [http] ADDR; port 0 is any free one"},
-            {"--port-file", "FILE", "Writes the HTTP port there once the node serves"}},
-           "caravan node --config caravan.ini --data-dir /var/lib/caravan", run_node, talks_to::nobody,
-           "Prints one line with its URL when it serves, and tells systemd (Type=notify). The first signal stops it within "
-           "SHUTDOWN_TIMEOUT with exit code 0, a second one at once. Mistakes in the configuration are all listed, with "
-           "exit code 2; what else prevents a start (a port or a data folder in use) ends with 1."}};
+  return {
+      {"",
+       "node",
+       "Runs a node until SIGTERM or SIGINT.",
+       {{"--config", "FILE", "The INI file; without one any queue may be used, with data in ./data"},
+        {"--data-dir", "DIR", "Wins over [node] DATA_DIR"},
+        {"--http", "ADDR", "Wins over [http] ADDR; port 0 is any free one"},
+        {"--port-file", "FILE", "Writes the HTTP port there once the node serves"}},
+       "caravan node --config caravan.ini --data-dir /var/lib/caravan",
+       run_node,
+       talks_to::nobody,
+       "Prints one line with its URL when it serves, and tells systemd (Type=notify). The first signal stops it within "
+       "SHUTDOWN_TIMEOUT with exit code 0, a second one at once. Mistakes in the configuration are all listed, with "
+       "exit code 2; what else prevents a start (a port or a data folder in use) ends with 1."}};
 }
 
 }  // namespace caravan::cli

@@ -52,15 +52,16 @@ std::size_t take(char* data, std::size_t one, std::size_t n, void* into) {
 /// A node in this process with its API, and an HTTP client.
 class fixture {
 public:
-  explicit fixture(const std::string& more = {}) : node_([&] {
-      node_options o;
-      o.config_text = "[node]\nNAME = tester\nAUTO_CREATE = true\n[http]\nADDR = 127.0.0.1:0\n" + more;
-      o.data_dir = folder_.path() + "/data";
-      o.use_environment = false;
-      o.serve_http = true;
-      o.quiet = true;
-      return o;
-    }()) {}
+  explicit fixture(const std::string& more = {})
+      : node_([&] {
+          node_options o;
+          o.config_text = "[node]\nNAME = tester\nAUTO_CREATE = true\n[http]\nADDR = 127.0.0.1:0\n" + more;
+          o.data_dir = folder_.path() + "/data";
+          o.use_environment = false;
+          o.serve_http = true;
+          o.quiet = true;
+          return o;
+        }()) {}
 
   answer ask(const std::string& method, const std::string& path, const std::string& body = {},
              const std::vector<std::string>& headers = {}) {
@@ -90,7 +91,9 @@ public:
     a.body = json::parse(a.text, nullptr, false);
     return a;
   }
-  answer get(const std::string& path, const std::vector<std::string>& headers = {}) { return ask("GET", path, {}, headers); }
+  answer get(const std::string& path, const std::vector<std::string>& headers = {}) {
+    return ask("GET", path, {}, headers);
+  }
   answer post(const std::string& path, const std::string& body = {}, const std::vector<std::string>& headers = {}) {
     return ask("POST", path, body, headers);
   }
@@ -160,7 +163,8 @@ CAF_TEST(health and the node) {
 
 CAF_TEST(a push makes its queue and answers with an id) {
   fixture f;
-  const auto a = f.push("mail", R"({"payload": {"to": "ann"}, "key": "k", "headers": {"x": "y"}})", {"traceparent: 00-1-2-03"});
+  const auto a =
+      f.push("mail", R"({"payload": {"to": "ann"}, "key": "k", "headers": {"x": "y"}})", {"traceparent: 00-1-2-03"});
   CAF_REQUIRE_EQUAL(a.status, 201);
   const auto id = a.body.value("id", "");
   CAF_CHECK(id.starts_with("mail."));
@@ -174,9 +178,11 @@ CAF_TEST(a push makes its queue and answers with an id) {
   CAF_CHECK_EQUAL(job.body["headers"], json({{"x", "y"}, {"traceparent", "00-1-2-03"}}));
   const auto q = f.get("/v1/queues/mail");
   CAF_CHECK_EQUAL(q.status, 200);
-  for (const auto* name : {"name", "id", "type", "item_type", "unique", "phase", "paused_by", "paused_until", "trouble", "handler",
-                           "waiting", "running", "delayed", "dead", "oldest_waiting", "pushed", "handled", "failed", "returned",
-                           "died", "removed", "redelivered", "leases_lost", "length", "workers", "active", "abandoned", "max_workers"})
+  for (const auto* name :
+       {"name",           "id",          "type",    "item_type", "unique",   "phase",     "paused_by",
+        "paused_until",   "trouble",     "handler", "waiting",   "running",  "delayed",   "dead",
+        "oldest_waiting", "pushed",      "handled", "failed",    "returned", "died",      "removed",
+        "redelivered",    "leases_lost", "length",  "workers",   "active",   "abandoned", "max_workers"})
     CAF_CHECK(q.body.contains(name));
   CAF_CHECK_EQUAL(q.body["waiting"], 1);
   CAF_CHECK_EQUAL(q.body["type"], "level");
@@ -226,7 +232,8 @@ CAF_TEST(bad calls are refused with the remedy) {
   CAF_CHECK_EQUAL(+f.push("q", "{\"payload\":\"" + std::string(9u << 20, 'x') + "\"}").status, 413);
   const auto foreign = f.push("q", R"({"payload":1})", {"Origin: https://evil.example"});
   CAF_CHECK_EQUAL(foreign.status, 403);
-  const auto own = f.push("q", R"({"payload":1})", {"Origin: http://127.0.0.1:" + std::to_string(f.node().http_port())});
+  const auto own =
+      f.push("q", R"({"payload":1})", {"Origin: http://127.0.0.1:" + std::to_string(f.node().http_port())});
   CAF_CHECK_EQUAL(own.status, 201);
 }
 
@@ -253,7 +260,8 @@ CAF_TEST(a queue is made only where that is permitted) {
   caravan::node n(o);
   CURL* curl = curl_easy_init();
   std::string text;
-  curl_easy_setopt(curl, CURLOPT_URL, ("http://127.0.0.1:" + std::to_string(n.http_port()) + "/v1/queues/mial/jobs").c_str());
+  curl_easy_setopt(curl, CURLOPT_URL,
+                   ("http://127.0.0.1:" + std::to_string(n.http_port()) + "/v1/queues/mial/jobs").c_str());
   curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "{\"payload\":1}");
   curl_easy_setopt(curl, CURLOPT_PROXY, "");
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
@@ -318,7 +326,8 @@ CAF_TEST(a full queue) {
 CAF_TEST(pause resume drain and flush) {
   fixture f;
   std::atomic<int> handled{0};
-  auto q = f.node().create_simple_queue<int>("q", [&](std::vector<int>& batch) { handled += static_cast<int>(batch.size()); });
+  auto q = f.node().create_simple_queue<int>(
+      "q", [&](std::vector<int>& batch) { handled += static_cast<int>(batch.size()); });
   auto paused = f.post("/v1/queues/q/pause", R"({"for":"10m"})");
   CAF_CHECK_EQUAL(paused.status, 200);
   CAF_CHECK_EQUAL(paused.body["phase"], "paused");
@@ -327,7 +336,8 @@ CAF_TEST(pause resume drain and flush) {
   CAF_CHECK_EQUAL(paused.body["item_type"], "int");
   CAF_CHECK_EQUAL(+f.push("q", R"({"payload":1})").status, 201);
   CAF_CHECK_EQUAL(+f.post("/v1/queues/q/flush").status, 409);
-  CAF_CHECK_EQUAL(f.post("/v1/queues/q/pause", R"({"until":"2100-01-01T00:00:00Z"})").at("paused_until"), "2100-01-01T00:00:00.000Z");
+  CAF_CHECK_EQUAL(f.post("/v1/queues/q/pause", R"({"until":"2100-01-01T00:00:00Z"})").at("paused_until"),
+                  "2100-01-01T00:00:00.000Z");
   CAF_CHECK_EQUAL(f.post("/v1/queues/q/pause").at("paused_until"), nullptr);
   CAF_CHECK_EQUAL(+f.post("/v1/queues/q/pause", R"({"until":null})").status, 200);
   CAF_CHECK_EQUAL(handled.load(), 0);
@@ -350,11 +360,20 @@ CAF_TEST(pause resume drain and flush) {
   CAF_CHECK_EQUAL(+f.push("other", R"({"payload":1})").status, 503);
   CAF_CHECK_EQUAL(f.post("/v1/queues/other/resume").at("phase"), "running");
   CAF_CHECK_EQUAL(+f.push("other", R"({"payload":1})").status, 201);
-  for (const auto& [verb, body] : std::vector<std::pair<std::string, std::string>>{
-         {"pause", R"({"until":"2020-01-01T00:00:00Z"})"}, {"pause", R"({"for":"1m","until":"2100-01-01T00:00:00Z"})"},
-         {"pause", R"({"fro":"1m"})"}, {"pause", R"({"for":"-1m"})"}, {"pause", "[]"}, {"pause", "{"}, {"flush", R"({"timeout":-1})"},
-         {"flush", R"({"timeout":"48h"})"}, {"purge", "{}"}, {"purge", R"({"state":"running"})"}, {"scale", "{}"},
-         {"scale", R"({"max_workers":1.5})"}, {"scale", R"({"max_workers":100000})"}})
+  for (const auto& [verb, body] :
+       std::vector<std::pair<std::string, std::string>>{{"pause", R"({"until":"2020-01-01T00:00:00Z"})"},
+                                                        {"pause", R"({"for":"1m","until":"2100-01-01T00:00:00Z"})"},
+                                                        {"pause", R"({"fro":"1m"})"},
+                                                        {"pause", R"({"for":"-1m"})"},
+                                                        {"pause", "[]"},
+                                                        {"pause", "{"},
+                                                        {"flush", R"({"timeout":-1})"},
+                                                        {"flush", R"({"timeout":"48h"})"},
+                                                        {"purge", "{}"},
+                                                        {"purge", R"({"state":"running"})"},
+                                                        {"scale", "{}"},
+                                                        {"scale", R"({"max_workers":1.5})"},
+                                                        {"scale", R"({"max_workers":100000})"}})
     CAF_CHECK_EQUAL(+f.post("/v1/queues/q/" + verb, body).status, 400);
 }
 
@@ -417,14 +436,15 @@ CAF_TEST(jobs are listed page by page) {
   CAF_CHECK_EQUAL(walk("delayed", 2), (std::vector<int>{100, 101, 102, 103, 104}));
   CAF_CHECK(walk("dead", 2).empty());
   CAF_CHECK(walk("running", 2).empty());
-  for (const auto* bad : {"state=gone", "limit=0", "limit=1001", "limit=x", "after=x", "after=w.", "after=d.5.0000000000001x", "stat=dead",
-                          "state=dead&after=w.0000000000001"})
+  for (const auto* bad : {"state=gone", "limit=0", "limit=1001", "limit=x", "after=x", "after=w.",
+                          "after=d.5.0000000000001x", "stat=dead", "state=dead&after=w.0000000000001"})
     CAF_CHECK_EQUAL(+f.get("/v1/queues/q/jobs?" + std::string(bad)).status, 400);
 }
 
 CAF_TEST(a page of large jobs is shorter) {
   fixture f("[queue.q]\nTYPE = channel\n");
-  for (int i = 0; i < 12; ++i) CAF_REQUIRE_EQUAL(+f.push("q", "{\"payload\":\"" + std::string(1'000'000, 'x') + "\"}").status, 201);
+  for (int i = 0; i < 12; ++i)
+    CAF_REQUIRE_EQUAL(+f.push("q", "{\"payload\":\"" + std::string(1'000'000, 'x') + "\"}").status, 201);
   const auto first = f.get("/v1/queues/q/jobs?limit=1000");
   CAF_CHECK_EQUAL(first.body["jobs"].size(), 9u);
   const auto rest = f.get("/v1/queues/q/jobs?limit=1000&after=" + first.body["next"].get<std::string>());
@@ -511,7 +531,8 @@ CAF_TEST(what a push made is there after a restart) {
     if (start == 1) CAF_CHECK_EQUAL(n.queues().size(), 1u);
     CURL* curl = curl_easy_init();
     std::string text;
-    curl_easy_setopt(curl, CURLOPT_URL, ("http://127.0.0.1:" + std::to_string(n.http_port()) + "/v1/queues/mail/jobs").c_str());
+    curl_easy_setopt(curl, CURLOPT_URL,
+                     ("http://127.0.0.1:" + std::to_string(n.http_port()) + "/v1/queues/mail/jobs").c_str());
     if (start == 0) curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "{\"payload\":1}");
     curl_easy_setopt(curl, CURLOPT_PROXY, "");
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);

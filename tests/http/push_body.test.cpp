@@ -12,7 +12,9 @@ namespace {
 
 const system_time now = *parse_instant("2026-05-01T12:00:00Z");
 
-expected<push_call> read(std::string_view body, push_headers headers = {}) { return read_push(body, headers, 1000, now); }
+expected<push_call> read(std::string_view body, push_headers headers = {}) {
+  return read_push(body, headers, 1000, now);
+}
 
 /// By value: CAF's checks keep references.
 item_draft first(std::string_view body) {
@@ -74,8 +76,10 @@ CAF_TEST(mistakes are named) {
   CAF_CHECK(holds(wrong("{\"payload\":1} x"), "the body: "));
   CAF_CHECK(holds(wrong("5"), "the job: must be a JSON object, not number"));
   CAF_CHECK(holds(wrong("{}"), "the job: has no \"payload\""));
-  CAF_CHECK(holds(wrong(R"({"payload":1,"dely":"5s"})"), "the job: there is no field \"dely\"; did you mean \"delay\"?"));
-  CAF_CHECK(holds(wrong(R"([{"payload":1},{"payload":1,"zzzzzz":1}])"), "job 1: there is no field \"zzzzzz\"; there are payload, delay"));
+  CAF_CHECK(
+      holds(wrong(R"({"payload":1,"dely":"5s"})"), "the job: there is no field \"dely\"; did you mean \"delay\"?"));
+  CAF_CHECK(holds(wrong(R"([{"payload":1},{"payload":1,"zzzzzz":1}])"),
+                  "job 1: there is no field \"zzzzzz\"; there are payload, delay"));
   CAF_CHECK(holds(wrong(R"({"payload":1,"delay":-1})"), "\"delay\" must be from 0"));
   CAF_CHECK(holds(wrong(R"({"payload":1,"delay":"-5s"})"), "\"delay\" must be from 0"));
   CAF_CHECK(holds(wrong(R"({"payload":1,"delay":1e300})"), "\"delay\" must be a duration"));
@@ -91,7 +95,8 @@ CAF_TEST(mistakes are named) {
   CAF_CHECK(holds(wrong(R"({"payload":1,"key":5})"), "\"key\" must be a string"));
   CAF_CHECK(holds(wrong(R"({"payload":1,"headers":{"a":1}})"), "header \"a\" must be a string"));
   CAF_CHECK(holds(wrong(R"({"payload":1,"headers":[]})"), "\"headers\" must be an object"));
-  CAF_CHECK(holds(wrong("{\"payload\":\"" + std::string(1000, 'x') + "\"}"), "too_large: the job: a payload of 1002 bytes"));
+  CAF_CHECK(
+      holds(wrong("{\"payload\":\"" + std::string(1000, 'x') + "\"}"), "too_large: the job: a payload of 1002 bytes"));
   CAF_CHECK(holds(wrong("{\"payload\":1,\"key\":\"" + std::string(2000, 'x') + "\"}"), "at most 1024"));
 }
 
@@ -112,9 +117,10 @@ CAF_TEST(instants) {
   CAF_CHECK_EQUAL(text("2026-05-01t12:00:00.1234z"), "2026-05-01T12:00:00.123Z");
   CAF_CHECK_EQUAL(text("2026-05-01 14:00:00.5+02:00"), "2026-05-01T12:00:00.500Z");
   CAF_CHECK_EQUAL(text("2024-02-29T23:30:00-01:00"), "2024-03-01T00:30:00.000Z");
-  for (const auto* bad : {"", "now", "2026-05-01", "2026-05-01T12:00:00", "2026-13-01T12:00:00Z", "2025-02-29T12:00:00Z",
-                          "2026-05-01T24:00:00Z", "2026-05-01T12:60:00Z", "2026-05-01T12:00:00.Z", "2026-05-01T12:00:00+0200",
-                          "1969-12-31T23:59:59Z", "2200-01-01T00:00:00Z", "2026-05-01T12:00:00Zx", "-026-05-01T12:00:00Z"})
+  for (const auto* bad :
+       {"", "now", "2026-05-01", "2026-05-01T12:00:00", "2026-13-01T12:00:00Z", "2025-02-29T12:00:00Z",
+        "2026-05-01T24:00:00Z", "2026-05-01T12:60:00Z", "2026-05-01T12:00:00.Z", "2026-05-01T12:00:00+0200",
+        "1969-12-31T23:59:59Z", "2200-01-01T00:00:00Z", "2026-05-01T12:00:00Zx", "-026-05-01T12:00:00Z"})
     CAF_CHECK_EQUAL(text(bad), "none");
   // A moment that is past means at once.
   CAF_CHECK(first(R"({"payload":1,"at":"2020-01-01T00:00:00Z"})").options.at == system_time{});
