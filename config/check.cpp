@@ -21,6 +21,11 @@ bool is_removed(std::string_view section, std::string_view key) {
 
 std::string thing(const section& s) { return "[" + s.name + "]"; }
 
+// A setting that does nothing is a mistake somebody relies on: it stops the start.
+problem wrong(origin where, std::string what, std::string cause, std::string remedy) {
+  return {severity::error, std::move(where), std::move(what), std::move(cause), std::move(remedy)};
+}
+
 problem warn(origin where, std::string what, std::string cause, std::string remedy) {
   return {severity::warning, std::move(where), std::move(what), std::move(cause), std::move(remedy)};
 }
@@ -31,7 +36,7 @@ void check_unknown_section(const section& s, problems& found) {
     return;  // each of its keys is reported with a better remedy
   if (s.name.empty()) {
     for (const auto& e : s.entries)
-      report(found, warn(e.where, e.key, "it stands outside any section and does nothing", "put it below a [section]"));
+      report(found, wrong(e.where, e.key, "it stands outside any section and does nothing", "put it below a [section]"));
     return;
   }
   std::vector<std::string_view> names;
@@ -44,7 +49,7 @@ void check_unknown_section(const section& s, problems& found) {
     const auto child = spec && !spec->child.empty() && s.name.size() > dot + 1 ? s.name.substr(dot) : std::string();
     remedy = "did you mean [" + std::string(near) + child + "]?";
   }
-  report(found, warn(s.where, thing(s), "there is no such section", remedy));
+  report(found, wrong(s.where, thing(s), "there is no such section", remedy));
 }
 
 void check_key(const section& s, const section_spec& spec, const entry& e, problems& found) {
@@ -54,17 +59,17 @@ void check_key(const section& s, const section_spec& spec, const entry& e, probl
   for (const auto& k : all_keys())
     if (k.section == spec.name) own.push_back(k.key);
   if (const auto near = nearest(e.key, own); !near.empty()) {
-    report(found, warn(e.where, what, "there is no such key", "did you mean " + std::string(near) + "?"));
+    report(found, wrong(e.where, what, "there is no such key", "did you mean " + std::string(near) + "?"));
     return;
   }
   if (spec.open) return;
   for (const auto& k : all_keys())
     if (k.key == e.key) {
-      report(found, warn(e.where, what, "this key has no meaning here",
+      report(found, wrong(e.where, what, "this key has no meaning here",
                          "put it into " + places(*find_section_spec(k.section))));
       return;
     }
-  report(found, warn(e.where, what, "there is no such key",
+  report(found, wrong(e.where, what, "there is no such key",
                      "remove it, or see \"caravan config explain " + std::string(spec.name) + "\""));
 }
 

@@ -20,34 +20,34 @@ CAF_TEST(an empty file is fine) {
 
 CAF_TEST(unknown sections) {
   CAF_CHECK_EQUAL(checked("[que.mail]\nLENGTH = 1\n"),
-                  "f.ini:1: warning: [que.mail]: there is no such section; did you mean [queue.mail]?\n");
-  CAF_CHECK_EQUAL(checked("[Queue]\n"), "f.ini:1: warning: [Queue]: there is no such section; did you mean [queue]?\n");
-  CAF_CHECK_EQUAL(checked("[htttp]\n"), "f.ini:1: warning: [htttp]: there is no such section; did you mean [http]?\n");
+                  "f.ini:1: error: [que.mail]: there is no such section; did you mean [queue.mail]?\n");
+  CAF_CHECK_EQUAL(checked("[Queue]\n"), "f.ini:1: error: [Queue]: there is no such section; did you mean [queue]?\n");
+  CAF_CHECK_EQUAL(checked("[htttp]\n"), "f.ini:1: error: [htttp]: there is no such section; did you mean [http]?\n");
   const auto plain = "there is no such section; remove it, or see \"caravan config explain\" for what there is\n";
-  CAF_CHECK_EQUAL(checked("[picture]\n"), std::string("f.ini:1: warning: [picture]: ") + plain);
+  CAF_CHECK_EQUAL(checked("[picture]\n"), std::string("f.ini:1: error: [picture]: ") + plain);
   CAF_CHECK_EQUAL(checked("[http.x]\n"),
-                  "f.ini:1: warning: [http.x]: there is no such section; did you mean [http]?\n");
+                  "f.ini:1: error: [http.x]: there is no such section; did you mean [http]?\n");
   CAF_CHECK_EQUAL(checked("[queue.]\n"),
-                  "f.ini:1: warning: [queue.]: there is no such section; did you mean [queue]?\n");
+                  "f.ini:1: error: [queue.]: there is no such section; did you mean [queue]?\n");
 }
 
 CAF_TEST(keys outside any section) {
   CAF_CHECK_EQUAL(
       checked("LENGTH = 1\n[queue]\n"),
-      "f.ini:1: warning: LENGTH: it stands outside any section and does nothing; put it below a [section]\n");
+      "f.ini:1: error: LENGTH: it stands outside any section and does nothing; put it below a [section]\n");
 }
 
 CAF_TEST(unknown and misspelt keys) {
   CAF_CHECK_EQUAL(checked("[queue.mail]\nLENGHT = 1\n"),
-                  "f.ini:2: warning: [queue.mail] LENGHT: there is no such key; did you mean LENGTH?\n");
+                  "f.ini:2: error: [queue.mail] LENGHT: there is no such key; did you mean LENGTH?\n");
   CAF_CHECK_EQUAL(checked("[queue]\nlength = 1\n"),
-                  "f.ini:2: warning: [queue] length: there is no such key; did you mean LENGTH?\n");
+                  "f.ini:2: error: [queue] length: there is no such key; did you mean LENGTH?\n");
   CAF_CHECK_EQUAL(
       checked("[http]\nLENGTH = 1\n"),
-      "f.ini:2: warning: [http] LENGTH: this key has no meaning here; put it into [queue] and [queue.NAME]\n");
+      "f.ini:2: error: [http] LENGTH: this key has no meaning here; put it into [queue] and [queue.NAME]\n");
   CAF_CHECK_EQUAL(
       checked("[log]\nCOLOUR = 1\n"),
-      "f.ini:2: warning: [log] COLOUR: there is no such key; remove it, or see \"caravan config explain log\"\n");
+      "f.ini:2: error: [log] COLOUR: there is no such key; remove it, or see \"caravan config explain log\"\n");
 }
 
 CAF_TEST(values are checked wherever they stand) {
@@ -105,7 +105,7 @@ CAF_TEST(removed options are errors and not unknown sections too) {
       "f.ini:4: error: [repository].MIRROR_QUEUE_LENGTH: this option was removed; set what you need in [queue.mirror] "
       "instead\n");
   CAF_CHECK_EQUAL(checked("[mailer]\nSEND_BUFFER_LEN = 20\nFROM = x\n"),
-                  "f.ini:1: warning: [mailer]: there is no such section; remove it, or see \"caravan config explain\" "
+                  "f.ini:1: error: [mailer]: there is no such section; remove it, or see \"caravan config explain\" "
                   "for what there is\n"
                   "f.ini:2: error: [mailer].SEND_BUFFER_LEN: this option was removed; set what you need in "
                   "[queue.mailer] instead\n");
@@ -117,7 +117,7 @@ CAF_TEST(everything is told at once in the order of the file) {
       "f.ini:2: error: [log] LEVEL: \"loud\" is none of trace | debug | info | warn | error; write one of them\n"
       "f.ini:3: error: no \"=\" in this line; write KEY = value, or put # in front of a comment\n"
       "f.ini:5: error: [http] ADDR: \"x\" has no port; write for example 127.0.0.1:7171 or [::1]:7171\n"
-      "f.ini:6: warning: [http] MAX_BODDY: there is no such key; did you mean MAX_BODY?\n"
+      "f.ini:6: error: [http] MAX_BODDY: there is no such key; did you mean MAX_BODY?\n"
       "f.ini:7: error: queue \"a b\": this is no name for a queue; use up to 128 letters, digits, - _ and .\n");
 }
 
@@ -126,7 +126,7 @@ CAF_TEST(the environment is checked like the file) {
   const std::vector<std::string> env = {"CARAVAN__QUEUE__LENGHT=1", "CARAVAN__HTTP__MAX_BODY=x"};
   apply_environment(in, env);
   CAF_CHECK_EQUAL(to_string(check(in)),
-                  "environment variable CARAVAN__QUEUE__LENGHT: warning: [queue] LENGHT: there is no such key; did you "
+                  "environment variable CARAVAN__QUEUE__LENGHT: error: [queue] LENGHT: there is no such key; did you "
                   "mean LENGTH?\n"
                   "environment variable CARAVAN__HTTP__MAX_BODY: error: [http] MAX_BODY: \"x\" is no size; write for "
                   "example 4096, 512KiB or 8MiB\n");

@@ -1,5 +1,7 @@
 #include "config/environment.hpp"
 
+#include "config/values.hpp"
+
 #include <unistd.h>
 
 #include <cctype>
@@ -38,10 +40,13 @@ std::size_t take_escape(std::string_view text, std::string& bytes) {
   return at + 1;
 }
 
-bool has_control(std::string_view text) {
-  for (const auto c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return true;
-  return false;
+/// Could parse_ini have made this section and key?
+bool fits_a_file(const variable_name& name) {
+  for (const auto text : {std::string_view(name.section), std::string_view(name.key)})
+    for (const auto c : text)
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return false;
+  return name.section.find(']') == std::string::npos && trim(name.section) == name.section &&
+         trim(name.key) == name.key;
 }
 
 bool is_plain(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
@@ -165,8 +170,9 @@ environment_result apply_environment(ini& to, std::span<const std::string> envir
                "write " + std::string(prefix) + "SECTION__KEY");
       continue;
     }
-    if (has_control(decoded->section) || has_control(decoded->key)) {
-      complain(severity::error, "", "its name decodes to a control character", "write . as _0x2E_");
+    if (!fits_a_file(*decoded)) {
+      complain(severity::error, "", "its name decodes to what no file could hold",
+               "write . as _0x2E_ and nothing else");
       continue;
     }
     const auto thing = "[" + decoded->section + "] " + decoded->key;

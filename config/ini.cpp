@@ -198,7 +198,8 @@ private:
 };
 
 bool is_plain_key(std::string_view key) {
-  return key.find_first_of("=:\r") == std::string_view::npos &&
+  // Beyond ASCII: at the start of a text it could be taken for a byte order mark.
+  return key.find_first_of("=:\r") == std::string_view::npos && static_cast<unsigned char>(key[0]) < 0x80 &&
          std::string_view("[#;\"`").find(key[0]) == std::string_view::npos;
 }
 

@@ -239,7 +239,8 @@ CAF_TEST(printed text reads back as the same) {
                           "\"\"\"\n`", "x\n`y`", "a\r", "\r",     "=",    "[a]", "a\n\"\"\"x`y"};
   auto i = 0;
   for (const auto* v : values) in.set("a", "K" + std::to_string(i++), v, {});
-  for (const auto* k : {"a=b", "a:b", "[x", "#x", ";x", "\"x", "`x", "x\"`y", "\"`"}) in.set("odd keys", k, "v", {});
+  for (const auto* k : {"\xef\xbb\xbf", "a=b", "a:b", "[x", "#x", ";x", "\"x", "`x", "x\"`y", "\"`"})
+    in.set("odd keys", k, "v", {});
   in.set("", "OUTSIDE", "1", {});
   in.open_section("empty", {});
   const auto text = to_text(in);

@@ -9,6 +9,17 @@
 
 using namespace caravan::config;
 
+namespace {
+
+std::optional<std::int64_t> number_in(value_type type, std::string_view text) {
+  if (type == value_type::integer) return parse_integer(text);
+  if (type == value_type::bytes) return parse_bytes(text);
+  if (const auto length = parse_duration(text)) return length->count();
+  return std::nullopt;
+}
+
+}  // namespace
+
 CAF_TEST(each key is there once and in a known section) {
   std::set<std::string> seen;
   for (const auto& k : all_keys()) {
@@ -32,10 +43,7 @@ CAF_TEST(defaults and bounds are values of their type) {
       case value_type::integer:
       case value_type::bytes:
       case value_type::duration: {
-        const auto number = k.type == value_type::integer       ? parse_integer(value)
-                            : k.type == value_type::bytes       ? parse_bytes(value)
-                            : parse_duration(value).has_value() ? std::optional(parse_duration(value)->count())
-                                                                : std::nullopt;
+        const auto number = number_in(k.type, value);
         CAF_REQUIRE(number);
         if (k.bounds.empty()) break;
         const auto bounds = range(k);

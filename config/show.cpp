@@ -76,7 +76,7 @@ std::string_view type_text(value_type type) {
     case value_type::address:
       return "address";
     case value_type::connection:
-      return "address, shown without its password";
+      return "address or command, shown without passwords";
     case value_type::secret:
       return "secret, never shown";
   }

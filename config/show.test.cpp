@@ -84,8 +84,9 @@ CAF_TEST(what is shown is a file that means the same) {
   CAF_CHECK_EQUAL(to_text(show(back.content)).size() > 0, true);
   CAF_CHECK_EQUAL(back.content.get("queue.a", "HANDLER"), "exec:grep '#'");
   CAF_CHECK_EQUAL(back.content.get("qos", "X"), "1");
-  CAF_REQUIRE(read_settings(back.content));
-  CAF_CHECK_EQUAL(read_settings(back.content)->queues.at(0).length, 7u);
+  const auto settings = read_settings(back.content);
+  CAF_REQUIRE(settings);
+  CAF_CHECK_EQUAL(settings->queues.at(0).length, 7u);
 }
 
 CAF_TEST(explain) {

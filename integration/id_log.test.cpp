@@ -14,7 +14,8 @@ namespace {
 void check_equal(id_log<std::string>& log, const std::map<std::uint64_t, std::string>& model, std::uint64_t after) {
   auto expected = model.upper_bound(after);
   log.scan(item_id{after}, [&](item_id id, const std::string& value) {
-    if (expected == model.end() || id.value != expected->first || value != expected->second) CAF_FAIL("at " << id.value);
+    if (expected == model.end() || id.value != expected->first || value != expected->second)
+      CAF_FAIL("at " << id.value);
     ++expected;
     return true;
   });

@@ -61,13 +61,14 @@ private:
   };
 
   [[nodiscard]] std::size_t home(const key_digest& digest) const noexcept { return digest.low & (slots_.size() - 1); }
-  [[nodiscard]] std::size_t find(const key_digest& digest) const noexcept;  ///< the slot, or the free one where it would go
+  [[nodiscard]] std::size_t find(
+      const key_digest& digest) const noexcept;  ///< the slot, or the free one where it would go
   void erase_slot(std::size_t at);
   void resize(std::size_t slots);
   void rebuild_timers();
 
-  std::vector<entry> slots_;    ///< size 0 or a power of two; an all-zero digest marks a free slot
-  std::vector<timer> timers_;   ///< a heap; may name keys that are gone or were taken anew
+  std::vector<entry> slots_;   ///< size 0 or a power of two; an all-zero digest marks a free slot
+  std::vector<timer> timers_;  ///< a heap; may name keys that are gone or were taken anew
   std::size_t size_ = 0;
   std::size_t most_expiring_;
 };

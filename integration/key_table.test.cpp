@@ -54,7 +54,8 @@ CAF_TEST(a table agrees with a map under random use) {
           model.erase(known);
         }
         break;
-      default: table.expire(now, 4, nullptr);
+      default:
+        table.expire(now, 4, nullptr);
     }
     const auto owner = table.owner(digest(n), now);
     const auto after = model.find(n);

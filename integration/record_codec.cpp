@@ -102,7 +102,8 @@ public:
   T fixed() {
     if (in_.size() < sizeof(T)) return static_cast<T>(fail());
     T n = 0;
-    for (std::size_t i = 0; i < sizeof(T); ++i) n = static_cast<T>(n | static_cast<T>(static_cast<unsigned char>(in_[i])) << (8 * i));
+    for (std::size_t i = 0; i < sizeof(T); ++i)
+      n = static_cast<T>(n | static_cast<T>(static_cast<unsigned char>(in_[i])) << (8 * i));
     in_.remove_prefix(sizeof(T));
     return n;
   }

@@ -116,7 +116,10 @@ public:
     const std::lock_guard lock(mutex_);
     return parts_.item_type;
   }
-  [[nodiscard]] queue_actor actor() const override { return queue_; }
+  [[nodiscard]] queue_actor actor() const override {
+    const std::lock_guard lock(mutex_);
+    return queue_;
+  }
   [[nodiscard]] worker_pool_actor pool() const override {
     const std::lock_guard lock(mutex_);
     return pool_;
@@ -166,7 +169,7 @@ public:
   }
 
   expected<queue_info> info() override {
-    auto st = ask<queue_status>(queue_, get_queue_status{}, ask_timeout);
+    auto st = ask<queue_status>(&actor_queue::queue_, get_queue_status{}, ask_timeout);
     if (!st) return st.failure();
     const auto& c = st->counts;
     const auto& s = parts_.settings;
@@ -193,14 +196,12 @@ public:
     i.redelivered = c.totals.redelivered;
     i.leases_lost = c.totals.leases_lost;
     i.length = s.length;
-    worker_pool_actor workers;
     {
       const std::lock_guard lock(mutex_);
       i.item_type = parts_.item_type;
-      workers = pool_;
     }
-    if (workers) {
-      auto p = ask<pool_status>(workers, get_pool_status{}, ask_timeout);
+    if (pool()) {
+      auto p = ask<pool_status>(&actor_queue::pool_, get_pool_status{}, ask_timeout);
       if (!p) return p.failure();
       i.handler = p->handler;
       i.workers = p->workers;
@@ -212,13 +213,13 @@ public:
   }
 
   expected<void> flush(std::chrono::milliseconds timeout) override {
-    return done(ask<ack>(queue_, flush_queue{timeout}, std::max(timeout, 0ms) + ask_timeout));
+    return done(ask<ack>(&actor_queue::queue_, flush_queue{timeout}, std::max(timeout, 0ms) + ask_timeout));
   }
   expected<void> pause(std::chrono::system_clock::time_point until) override {
-    return done(ask<ack>(queue_, pause_queue{to_wall(until), {}}, ask_timeout));
+    return done(ask<ack>(&actor_queue::queue_, pause_queue{to_wall(until), {}}, ask_timeout));
   }
-  expected<void> resume() override { return done(ask<ack>(queue_, resume_queue{}, ask_timeout)); }
-  expected<void> drain() override { return done(ask<ack>(queue_, drain_queue{}, ask_timeout)); }
+  expected<void> resume() override { return done(ask<ack>(&actor_queue::queue_, resume_queue{}, ask_timeout)); }
+  expected<void> drain() override { return done(ask<ack>(&actor_queue::queue_, drain_queue{}, ask_timeout)); }
 
   expected<std::size_t> purge(std::string_view state) override {
     purge_queue p;
@@ -228,20 +229,19 @@ public:
       p.state = record_state::dead;
     else if (state != "waiting")
       return {errc::invalid_argument, "there is no state \"" + std::string(state) + "\" to purge; write waiting, delayed or dead"};
-    auto n = ask<purged_count>(queue_, p, ask_timeout);
+    auto n = ask<purged_count>(&actor_queue::queue_, p, ask_timeout);
     if (!n) return n.failure();
     return static_cast<std::size_t>(n->count);
   }
 
   expected<void> set_max_workers(int most) override {
-    const auto workers = pool();
-    if (!workers)
+    if (!pool())
       return {errc::conflict, "queue \"" + name() + "\": has no handler on this node, so there are no workers to scale; set HANDLER"};
-    return done(ask<ack>(workers, caravan::set_max_workers{most}, ask_timeout));
+    return done(ask<ack>(&actor_queue::pool_, caravan::set_max_workers{most}, ask_timeout));
   }
 
   expected<job_info> find(item_id item) override {
-    auto st = ask<job_status>(queue_, find_job{item}, ask_timeout);
+    auto st = ask<job_status>(&actor_queue::queue_, find_job{item}, ask_timeout);
     if (!st) return st.failure();
     return to_job_info(*st);
   }
@@ -250,7 +250,7 @@ public:
     {
       const std::lock_guard lock(mutex_);
       if (stopped_) return 0;
-      stopped_ = true;  // from here on nobody else touches the actors
+      stopped_ = true;  // from here on nobody else asks the actors
     }
     const auto timeout = parts_.settings.shutdown_timeout;
     std::size_t left = 0;
@@ -280,16 +280,26 @@ public:
     self->send_exit(queue_, caf::exit_reason::user_shutdown);
     self->send_exit(storekeeper_, caf::exit_reason::user_shutdown);
     self->wait_for(queue_, storekeeper_);
+    {
+      // An application may keep its queue<T> longer than the node: no actor may live on through that, or the actor
+      // system would wait for it for ever.
+      const std::lock_guard lock(mutex_);
+      pool_ = nullptr;
+      queue_ = nullptr;
+      storekeeper_ = nullptr;
+    }
     if (auto ok = store_->close(); !ok) parts_.log->error("storage", ok.failure().text, {{"queue", name()}});
     return left;
   }
 
 private:
   template <class Reply, class Actor, class Message>
-  expected<Reply> ask(const Actor& whom, const Message& what, std::chrono::milliseconds timeout) {
+  expected<Reply> ask(Actor actor_queue::*who, const Message& what, std::chrono::milliseconds timeout) {
+    Actor whom;
     {
       const std::lock_guard lock(mutex_);
       if (stopped_) return closed();
+      whom = this->*who;
     }
     caf::scoped_actor self{*parts_.system};
     expected<Reply> answer{errc::timed_out, "queue \"" + name() + "\": did not answer within " + std::to_string(timeout.count()) + " ms"};

@@ -1,6 +1,7 @@
 #include "actors/queue/intake.hpp"
 
 #include <algorithm>
+#include <new>
 
 namespace caravan {
 
@@ -93,31 +94,47 @@ void intake::write_group(std::unique_lock<std::mutex>& lock) {
 
 void intake::write(std::span<request*> group) {
   const auto now = clock_.wall();
+  const auto failed = [&](const char* why) -> error {
+    return {errc::backend_failed, "queue \"" + limits_.queue + "\": the push failed: " + why};
+  };
   // A throw must not leave the others waiting for ever.
   const auto append = [&](std::span<record> records) -> expected<std::vector<append_result>> {
     try {
       return store_->append(records, now);
     } catch (const std::exception& e) {
-      return {errc::backend_failed, "queue \"" + limits_.queue + "\": the push failed: " + e.what()};
+      return failed(e.what());
+    } catch (...) {
+      return failed("its storage threw something that is no std::exception");
     }
   };
   if (group.size() == 1) {
     group.front()->answer = append(group.front()->records);
     return;
   }
-  joined_.clear();
+  try {
+    // All memory that is needed, before anything is stored: what is stored must be answered and announced.
+    joined_.clear();
+    std::size_t total = 0;
+    for (auto* r : group) {
+      r->answer = std::vector<append_result>{};
+      r->answer->reserve(r->records.size());
+      total += r->records.size();
+    }
+    joined_.reserve(total);
+  } catch (const std::bad_alloc&) {
+    for (auto* r : group) r->answer = failed("out of memory");
+    return;
+  }
   for (auto* r : group)
     for (auto& x : r->records) joined_.push_back(std::move(x));
   const auto answer = append(joined_);
   std::size_t at = 0;
   for (auto* r : group) {
-    if (answer) {
-      const auto first = answer->begin() + static_cast<std::ptrdiff_t>(at);
-      r->answer = std::vector<append_result>(first, first + static_cast<std::ptrdiff_t>(r->records.size()));
-    } else {
-      r->answer = answer.failure();
+    if (!answer) r->answer = answer.failure();
+    for (auto& x : r->records) {
+      if (answer) r->answer->push_back((*answer)[at]);
+      x = std::move(joined_[at++]);
     }
-    for (auto& x : r->records) x = std::move(joined_[at++]);
   }
 }
 

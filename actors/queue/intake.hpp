@@ -45,7 +45,7 @@ public:
 
   /// Stores all records that are admitted, or none. Answers one result a record, or:
   /// queue_full (there was no room for all of them), queue_closed, too_large, invalid_argument, backend_failed.
-  /// `records` are updated as by storage::append. Blocks on the engine, and for room where `full` says so.
+  /// Those that were stored are moved out of `records`, which keep their ids. Blocks on the engine, and for room where `full` says so.
   expected<std::vector<append_result>> push(std::span<record> records, when_full full = when_full::wait);
 
   /// What was stored since the last call, in id order, in place of what `into` held. For the queue's actor, after

@@ -4,6 +4,8 @@
 #include "messages/record.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <iterator>
 #include <map>
@@ -17,6 +19,9 @@ namespace caravan {
 ///
 /// Records are in (due, id) order, as in the backend; for waiting ones `due` counts as nothing. The window holds every
 /// record up to `end()` that is not in flight. What lies behind it is unloaded.
+///
+/// A read takes its time, and rows behind end() may come and go meanwhile: whether its answer knows of that nobody can
+/// say. So the first such place is remembered, and the answer counts only up to there; the next read gets the rest.
 /// Not thread safe.
 class item_window {
 public:
@@ -40,7 +45,7 @@ public:
     if (full()) return 0;
     const auto by_count = capacity_ - size();
     // Nothing is known of what is still unread: assume that it is like what was seen, and start small.
-    const auto each = seen_ == 0 ? capacity_bytes_ / 64 : seen_bytes_ / seen_ + 1;
+    const auto each = (seen_ == 0 ? capacity_bytes_ / 64 : seen_bytes_ / seen_) + 1;
     return std::max<std::size_t>(1, std::min(by_count, (capacity_bytes_ - bytes_) / each));
   }
 
@@ -48,7 +53,7 @@ public:
   void reset(std::size_t total) {
     clear(end_);
     unloaded_ = total;
-    end_ = {wall_time::min(), item_id{}};
+    end_ = popped_through_ = nowhere;
   }
 
   /// Forgets everything; what comes next lies after `end`.
@@ -60,32 +65,62 @@ public:
     end_ = std::max(end_, end);
   }
 
-  /// A record that has just come to this state. True when it is kept in memory, false when it is only counted.
+  /// A record that has just come to this state, or comes back to it. True when it is kept in memory, false when it is only counted.
   bool add(record&& r) {
     const auto at = place_of(r);
     if (at > end_ && (unloaded_ > 0 || full())) {
       ++unloaded_;
+      distrust(at);
       return false;
     }
     put(at, std::move(r));
     // Earlier and earlier due times would otherwise fill the memory, since each lies before end().
     if (size() > 2 * capacity_) drop_last_half();
-    return true;
+    return at <= end_;
   }
 
-  /// A record that was in the window before and comes back to its old place.
-  void put_back(record&& r) { put(place_of(r), std::move(r)); }
+  /// A read after end() is asked for: from now on changes behind end() make its answer doubtful.
+  void begin_load() { distrusted_.reset(); }
 
-  /// One record of the answer to a read after end(). False when it was there already.
-  bool load(record&& r) {
+  enum class load_result : std::uint8_t {
+    fresh,      ///< it is in the window now
+    known,      ///< it was there already
+    doubtful,   ///< at or behind a place that changed meanwhile; this and all that follow are to be read again
+  };
+  /// One record of the answer to the read.
+  load_result load(record&& r) {
     const auto at = place_of(r);
-    if (at <= end_) return false;
+    if (at <= end_) return load_result::known;
+    if (distrusted_ && at >= *distrusted_) return load_result::doubtful;
     put(at, std::move(r));
     if (unloaded_ > 0) --unloaded_;
+    return load_result::fresh;
+  }
+
+  /// A row of the answer that is in flight. The window ends behind it from now on. False when it is doubtful.
+  bool pass(const record& r) {
+    const auto at = place_of(r);
+    if (distrusted_ && at >= *distrusted_) return false;
+    end_ = std::max(end_, at);
+    popped_through_ = std::max(popped_through_, at);
     return true;
   }
 
-  void forget_unloaded(std::size_t n) { unloaded_ -= n < unloaded_ ? n : unloaded_; }
+  /// The read found nothing behind end(), whatever was counted: rows were lost or removed behind our back. Returns how
+  /// many were forgotten; none while the answer is in doubt.
+  std::size_t nothing_more() { return distrusted_ ? 0 : std::exchange(unloaded_, 0); }
+
+  /// Whether a record that is not in the window may lie behind it.
+  [[nodiscard]] bool may_be_unloaded(const record& r) const { return unloaded_ > 0 && place_of(r) > end_; }
+
+  /// A record behind the window goes away.
+  void forget_unloaded(const record& r) {
+    if (unloaded_ > 0) --unloaded_;
+    doubt(ref_of(r));
+  }
+
+  /// A row behind end() that is not counted here changes: a read that is under way may have seen it before or after.
+  void doubt(const record_ref& r) { distrust({by_due_ ? r.due : wall_time{}, r.id}); }
 
   /// The place of the first record; only when not empty.
   [[nodiscard]] place front_place() const {
@@ -111,6 +146,7 @@ public:
       line_.pop_front();
     }
     bytes_ -= r.payload.size();
+    popped_through_ = std::max(popped_through_, place_of(r));
     return r;
   }
 
@@ -134,6 +170,8 @@ public:
   }
 
 private:
+  friend struct queue_core_probe;
+
   [[nodiscard]] place place_of(const record& r) const { return {by_due_ ? r.due : wall_time{}, r.id}; }
 
   void put(const place& at, record&& r) {
@@ -148,10 +186,20 @@ private:
       side_.emplace(at, std::move(r));
   }
 
+  [[nodiscard]] bool line_ends_last() const {
+    return side_.empty() || (!line_.empty() && place_of(line_.back()) > side_.rbegin()->first);
+  }
+  [[nodiscard]] place last_place() const { return line_ends_last() ? place_of(line_.back()) : side_.rbegin()->first; }
+
+  void distrust(const place& at) {
+    if (!distrusted_ || at < *distrusted_) distrusted_ = at;
+  }
+
   void drop_last_half() {
-    while (size() > capacity_) {
-      const bool from_line = side_.empty() || (!line_.empty() && place_of(line_.back()) > side_.rbegin()->first);
-      if (from_line) {
+    // Rows of what was handed out still lie in the backend. end() stays behind them, or a read would find them again.
+    while (size() > capacity_ && last_place() > popped_through_) {
+      distrust(last_place());
+      if (line_ends_last()) {
         bytes_ -= line_.back().payload.size();
         line_.pop_back();
       } else {
@@ -160,10 +208,10 @@ private:
       }
       ++unloaded_;
     }
-    end_ = {wall_time::min(), item_id{}};
-    if (!line_.empty()) end_ = place_of(line_.back());
-    if (!side_.empty()) end_ = std::max(end_, side_.rbegin()->first);
+    if (unloaded_ > 0) end_ = empty() ? popped_through_ : std::max(last_place(), popped_through_);
   }
+
+  static constexpr place nowhere{wall_time::min(), item_id{}};
 
   bool by_due_;
   std::size_t capacity_;
@@ -174,7 +222,9 @@ private:
   std::size_t bytes_ = 0;
   std::size_t seen_ = 0;
   std::size_t seen_bytes_ = 0;
-  place end_{wall_time::min(), item_id{}};
+  place end_ = nowhere;
+  place popped_through_ = nowhere;   ///< the last place that was ever handed out
+  std::optional<place> distrusted_;  ///< the first place that changed since the last read was asked for
 };
 
 }  // namespace caravan

@@ -8,10 +8,13 @@
 
 #include <caravan/error.hpp>
 
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <random>
 #include <set>
@@ -45,7 +48,7 @@ struct queue_effects {
   };
   std::vector<outgoing> send;
   std::vector<record_ref> erase;    ///< with `low_water`
-  item_id low_water;
+  item_id low_water;                ///< set with `erase` and with `move`, which may bring old ids back in line
   std::vector<record_move> move;
   std::vector<record_ref> release;  ///< their unique keys are free
   std::vector<record_state> clear;  ///< whole states are forgotten
@@ -63,8 +66,20 @@ struct queue_effects {
 /// or dead.
 class queue_core {
 public:
+  /// What is kept in memory; the rest is read when it is needed.
+  struct limits {
+    std::size_t window = 20'000;            ///< items of each state
+    std::size_t window_bytes = 32u << 20;   ///< their payloads
+    std::size_t load = 2'000;               ///< items of one read
+    std::size_t lost = 1'000;               ///< leases without an answer that are remembered
+    std::size_t finished = 8'192;           ///< items that ended
+  };
+
   /// `counts`: of the storage as it was opened. `first_token`: above every lease token given out before.
-  queue_core(config::queue_settings settings, const storage_counts& counts, std::uint64_t first_token, std::uint64_t seed);
+  queue_core(config::queue_settings settings, const storage_counts& counts, std::uint64_t first_token, std::uint64_t seed,
+             limits l);
+  queue_core(config::queue_settings settings, const storage_counts& counts, std::uint64_t first_token, std::uint64_t seed)
+    : queue_core(std::move(settings), counts, first_token, seed, limits{}) {}
 
   void on_start(instant now, queue_effects& fx);
   /// Records that were appended, in id order. Moves out of them, and leaves the vector to its owner.
@@ -79,6 +94,8 @@ public:
   void on_demand(const demand& d, instant now, queue_effects& fx);
   void on_done(const batch_done& done, instant now, queue_effects& fx);
   void on_renew(const renew_leases& r, instant now);
+  /// As above, and what waits goes to the pool if it was thought dead.
+  void on_renew(const renew_leases& r, instant now, queue_effects& fx);
   void on_tick(instant now, queue_effects& fx);
 
   /// Nothing is handed out until resume() or `until`; wall_time{}: until resume().
@@ -116,11 +133,14 @@ public:
   [[nodiscard]] const config::queue_settings& settings() const { return settings_; }
 
 private:
+  friend struct queue_core_probe;  // tests look at where each item is
+
   struct pool {
     pool_kind kind = pool_kind::local;
     std::uint32_t idle = 0;      ///< workers that wait for a batch
     std::uint32_t prefetch = 0;  ///< full batches it takes while its workers are busy
     std::uint64_t last_served = 0;
+    bool silent = false;         ///< it let a lease run out: gets nothing until it is heard of again
   };
   struct lease {
     pool_id pool = 0;
@@ -129,13 +149,17 @@ private:
     item_id lowest;       ///< of its waiting records; 0: none
     bool purged = false;  ///< its items were forgotten while they ran
   };
+  struct load_under_way {
+    std::uint64_t generation = 0;  ///< 0: none
+    std::size_t asked = 0;
+  };
   struct waiting_flush {
     std::uint64_t id = 0;
     std::chrono::steady_clock::time_point deadline;
   };
 
   void settle(instant now, queue_effects& fx);
-  void promote_due(instant now);
+  bool promote_due(instant now);
   void end_leases(instant now, queue_effects& fx);
   void dispatch(instant now, queue_effects& fx);
   void ask_for_more(instant now, queue_effects& fx);
@@ -148,17 +172,24 @@ private:
   using pool_map = std::map<pool_id, pool>;
   pool_map::iterator pool_for(std::size_t available, bool gathered);
   std::optional<record> take_from_memory(item_id id);
+  expected<void> still_so(const record& r, instant now) const;
+  void move(const record_ref& from, const record& to, queue_effects& fx);
+  void line_up(record&& r);
+  void leave_line(const record_ref& r);
+  void to_waiting_rows(instant now, queue_effects& fx);
   void send_batch(pool_id id, pool& to, instant now, queue_effects& fx);
   void finish_lease(lease& l, const batch_result& rest, bool handed_back, instant now, queue_effects& fx);
   void take_back(record&& r, std::chrono::milliseconds delay, instant now, queue_effects& fx);
   void fail(const record& r, const item_outcome& why, instant now, queue_effects& fx);
   void bury(record&& r, const record_ref& from, instant now, queue_effects& fx);
-  void give_up(lease& l, const std::string& why, instant now, queue_effects& fx);
+  void give_up(std::uint64_t token, lease& l, const std::string& why, instant now, queue_effects& fx);
   bool late_answer(const batch_done& done, instant now, queue_effects& fx);
   void erase(const record& r, finished_item::kind what, instant now, queue_effects& fx);
   void remember(const record& r, finished_item::kind what, instant now);
   [[nodiscard]] std::chrono::milliseconds backoff(std::uint32_t attempts);
   [[nodiscard]] item_id low_water() const;
+  [[nodiscard]] bool key_ends_at_start(const record& r) const;
+  [[nodiscard]] bool silent() const;
   void hold(item_id id) { if (id) held_.insert(id); }
   void unhold(item_id id);
 
@@ -166,6 +197,7 @@ private:
   queue_phase phase_ = queue_phase::running;
   wall_time paused_until_{};
 
+  limits limits_;
   item_window waiting_;
   item_window delayed_;
   std::map<item_id, record> due_;
@@ -176,7 +208,9 @@ private:
   pool_map pools_;
   std::unordered_map<std::uint64_t, lease> leases_;
   std::deque<std::pair<std::uint64_t, lease>> lost_;  ///< ended without an answer; a late one may still count
+  std::unordered_map<item_id, std::uint64_t> not_restarted_;  ///< came back from that lost lease, not started since
   std::multiset<item_id> held_;                       ///< waiting rows that are in leases or postponed
+  std::set<item_id> behind_;                          ///< of them, those that may lie behind the window: reads skip them
   std::size_t running_ = 0;
   std::optional<std::chrono::steady_clock::time_point> lease_check_at_;  ///< a lower bound of the first remote lease's end
   std::uint64_t next_token_;
@@ -186,10 +220,17 @@ private:
   std::optional<stop_mode> stopping_;
   std::chrono::steady_clock::time_point stop_deadline_;
   std::optional<std::chrono::steady_clock::time_point> gathering_since_;
-  std::uint64_t load_generation_ = 1;
-  bool loading_waiting_ = false;
-  bool loading_delayed_ = false;
+  std::uint64_t load_generation_ = 0;
+  load_under_way loading_waiting_;
+  load_under_way loading_delayed_;
+  bool announcement_due_ = false;  ///< a read saw only rows that are not announced yet: it waits for the next event
   std::optional<std::chrono::steady_clock::time_point> load_again_at_;
+
+  /// Where rows were moved lately. A view of the storage may be older than that.
+  std::unordered_map<item_id, std::pair<record_state, wall_time>> moved_;
+  std::deque<item_id> moved_order_;
+  std::array<std::optional<std::chrono::steady_clock::time_point>, 3> purged_at_;  ///< by state
+  std::vector<record> returned_;  ///< came back with this event, without the unique key they gave up when they started
 
   std::vector<finished_item> finished_;  ///< a ring
   std::size_t finished_next_ = 0;

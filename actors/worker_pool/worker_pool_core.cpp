@@ -20,7 +20,7 @@ std::string timeout_text(std::chrono::milliseconds timeout) {
 void worker_pool_core::on_attached(time_point, pool_effects& fx) {
   attached_ = true;
   granted_idle_ = granted_prefetch_ = 0;
-  ask_for_more(fx, fx.more);
+  ask_for_more(fx.more);
 }
 
 void worker_pool_core::on_batch(batch work, time_point, pool_effects& fx) {
@@ -49,7 +49,11 @@ void worker_pool_core::on_batch(batch work, time_point, pool_effects& fx) {
 void worker_pool_core::on_call_ended(std::uint64_t token, batch_result rest, std::chrono::nanoseconds took, time_point now,
                                      pool_effects& fx) {
   const auto it = calls_.find(token);
-  if (it == calls_.end()) return;  // abandoned long ago: its items have failed already
+  if (it == calls_.end()) {
+    // It ended while it was being given up. Its items have failed already, but its thread is not lost: one too many.
+    if (abandoned_.erase(token) > 0) ++fx.retire;
+    return;
+  }
   const auto c = it->second;
   calls_.erase(it);
   usual_ns_ = usual_ns_ == 0 ? static_cast<double>(took.count()) : usual_ns_ * 0.9 + static_cast<double>(took.count()) * 0.1;
@@ -69,7 +73,7 @@ void worker_pool_core::on_call_ended(std::uint64_t token, batch_result rest, std
     done.handed_back = true;
   }
   demand more;
-  ask_for_more(fx, more);
+  ask_for_more(more);
   done.idle = more.idle;
   done.prefetch = more.prefetch;
   fx.done.push_back(std::move(done));
@@ -93,18 +97,14 @@ void worker_pool_core::on_tick(const std::vector<running_call>& calls, time_poin
       batch_done done{id_, r.token, whole_batch(c.size, item_outcome::kind::failed,
                                                 timeout_text(c.timeout) + " and did not stop when asked"), false, 0, 0};
       calls_.erase(it);
-      ++abandoned_;
+      abandoned_.insert(r.token);
       --workers_;
       demand more;
-      ask_for_more(fx, more);
+      ask_for_more(more);
       done.idle = more.idle;
       done.prefetch = more.prefetch;
       fx.done.push_back(std::move(done));
-      // A batch in reserve would otherwise wait for the lost worker.
-      if (calls_.size() > workers_ && workers_ < limit()) {
-        ++workers_;
-        ++fx.start;
-      }
+      grow(fx);  // a batch in reserve would otherwise wait for the lost worker
     }
   }
   if (stop_at_ && now >= *stop_at_ && !asked_all_) {
@@ -119,7 +119,8 @@ void worker_pool_core::set_max_workers(std::optional<unsigned> most, time_point 
   limits_.max_workers = most;
   // Credits that are out cannot be called back: batches that still come wait for a worker.
   shrink(now, fx);
-  ask_for_more(fx, fx.more);
+  grow(fx);
+  ask_for_more(fx.more);
 }
 
 void worker_pool_core::hand_back_unstarted(const batch& work, pool_effects& fx) {
@@ -133,12 +134,17 @@ void worker_pool_core::stop(const std::vector<running_call>& calls, time_point d
 }
 
 std::optional<worker_pool_core::time_point> worker_pool_core::next_wake(const std::vector<running_call>& calls,
-                                                                        time_point) const {
+                                                                        time_point now) const {
   std::optional<time_point> wake;
+  if (stopped_) return wake;
   const auto at = [&](time_point t) {
     if (!wake || t < *wake) wake = t;
   };
   if (!idle_since_.empty() && workers_ > 1) at(idle_since_.front() + limits_.worker_idle);
+  // A worker takes a batch off the shelf without telling: one that is not running yet may be by then.
+  if (calls.size() < calls_.size())
+    for (const auto& [token, c] : calls_)
+      if (c.timeout > 0ms) at(now + c.timeout);
   for (const auto& r : calls) {
     const auto it = calls_.find(r.token);
     if (it == calls_.end() || it->second.timeout <= 0ms) continue;
@@ -160,7 +166,7 @@ std::size_t worker_pool_core::limit() const {
   return std::max(1u, *limits_.max_workers);
 }
 
-void worker_pool_core::ask_for_more(pool_effects&, demand& d) {
+void worker_pool_core::ask_for_more(demand& d) {
   if (!attached_ || stop_at_) return;
   d.pool = id_;
   const auto held = calls_.size();
@@ -186,6 +192,11 @@ void worker_pool_core::free_worker(time_point now) {
   if (workers_ > calls_.size() + idle_since_.size()) idle_since_.push_back(now);
 }
 
+// Workers for what lies ready, as far as the limit allows.
+void worker_pool_core::grow(pool_effects& fx) {
+  for (; calls_.size() > workers_ && workers_ < limit(); ++workers_) ++fx.start;
+}
+
 void worker_pool_core::shrink(time_point now, pool_effects& fx) {
   const auto retire = [&] {
     idle_since_.pop_front();
@@ -198,7 +209,7 @@ void worker_pool_core::shrink(time_point now, pool_effects& fx) {
 
 void worker_pool_core::check_stopped(time_point now, pool_effects& fx) {
   if (!stop_at_) return;
-  if (calls_.empty() || (asked_all_ && now >= *stop_at_ + stop_moment)) fx.stopped = true;
+  if (calls_.empty() || (asked_all_ && now >= *stop_at_ + stop_moment)) fx.stopped = stopped_ = true;
 }
 
 }  // namespace caravan

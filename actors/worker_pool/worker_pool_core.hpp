@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace caravan {
@@ -50,6 +51,8 @@ public:
 
   /// The queue knows the pool (again): all demand counts from zero.
   void on_attached(time_point now, pool_effects& fx);
+  /// The queue lost the pool, or the pool is about to attach anew: asks for nothing until it is attached.
+  void on_detached() { attached_ = false; }
   void on_batch(batch work, time_point now, pool_effects& fx);
   /// A handler call ended. Names every item that was not handled.
   void on_call_ended(std::uint64_t token, batch_result rest, std::chrono::nanoseconds took, time_point now, pool_effects& fx);
@@ -70,7 +73,7 @@ public:
 
   [[nodiscard]] std::size_t workers() const { return workers_; }
   [[nodiscard]] std::size_t active() const { return calls_.size(); }
-  [[nodiscard]] std::size_t abandoned() const { return abandoned_; }
+  [[nodiscard]] std::size_t abandoned() const { return abandoned_.size(); }
   [[nodiscard]] std::optional<unsigned> max_workers() const { return limits_.max_workers; }
 
 private:
@@ -81,7 +84,8 @@ private:
   };
 
   [[nodiscard]] std::size_t limit() const;
-  void ask_for_more(pool_effects& fx, demand& d);
+  void ask_for_more(demand& d);
+  void grow(pool_effects& fx);
   void free_worker(time_point now);
   void shrink(time_point now, pool_effects& fx);
   void check_stopped(time_point now, pool_effects& fx);
@@ -90,7 +94,7 @@ private:
   limits limits_;
   std::unordered_map<std::uint64_t, call> calls_;  ///< running, or waiting for a worker of this pool
   std::size_t workers_ = 0;
-  std::size_t abandoned_ = 0;
+  std::unordered_set<std::uint64_t> abandoned_;  ///< calls that were given up and have not been heard of since
   std::deque<time_point> idle_since_;  ///< of idle workers; the longest idle first
   std::size_t granted_idle_ = 0;
   std::size_t granted_prefetch_ = 0;
@@ -98,6 +102,7 @@ private:
   bool attached_ = false;
   std::optional<time_point> stop_at_;
   bool asked_all_ = false;
+  bool stopped_ = false;
 };
 
 }  // namespace caravan

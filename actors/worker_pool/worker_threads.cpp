@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <list>
 #include <mutex>
 #include <stop_token>
-#include <system_error>
 #include <thread>
 
 namespace caravan {
@@ -37,6 +37,9 @@ batch_result run_guarded(runner& handler, const batch& work, const run_context& 
 }  // namespace
 
 struct worker_threads::shared {
+  // Set while this thread reports: the report may drop the last handle of the pool, and so close it from in here.
+  static inline thread_local const shared* reporting_to = nullptr;
+
   std::shared_ptr<runner> handler;
   std::chrono::milliseconds timeout;
   std::string node;
@@ -92,9 +95,12 @@ struct worker_threads::shared {
     if (!closed) {
       ++reporting;
       lock.unlock();
+      reporting_to = this;
       ended({work.token, std::move(rest), took});
+      reporting_to = nullptr;
       lock.lock();
-      if (--reporting == 0) thread_left.notify_all();
+      --reporting;
+      thread_left.notify_all();
     }
     return true;
   }
@@ -120,7 +126,7 @@ bool worker_threads::start(std::size_t n) {
     }
     try {
       std::thread([self = shared_] { shared::work_loop(self); }).detach();
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {  // no thread, or no memory for its start
       const std::lock_guard lock(shared_->mutex);
       --shared_->threads;
       return false;
@@ -183,10 +189,16 @@ std::size_t worker_threads::close(std::chrono::milliseconds patience) {
   shared_->closed = true;
   shared_->shelf.clear();
   shared_->work_came.notify_all();
-  shared_->thread_left.wait_for(lock, patience, [&] { return shared_->threads == 0; });
+  const std::size_t own = shared::reporting_to == shared_.get() ? 1 : 0;
+  shared_->thread_left.wait_for(lock, patience, [&] { return shared_->threads <= own; });
   // Reports that are under way call into the pool's actor: it must still be there.
-  shared_->thread_left.wait(lock, [&] { return shared_->reporting == 0; });
-  return shared_->threads;
+  shared_->thread_left.wait(lock, [&] { return shared_->reporting <= own; });
+  const auto left = shared_->threads - std::min(shared_->threads, own);
+  std::vector<std::stop_source> alone;
+  for (auto& slot : shared_->running) alone.push_back(slot.stop);
+  lock.unlock();
+  for (auto& stop : alone) stop.request_stop();  // runs the handler's own callbacks: not under our lock
+  return left;
 }
 
 }  // namespace caravan

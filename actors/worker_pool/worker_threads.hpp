@@ -43,7 +43,7 @@ public:
   void abandon(std::uint64_t token);
   [[nodiscard]] std::vector<running_call> running() const;
 
-  /// Ends idle threads, waits up to `patience` for busy ones, then leaves them alone. Returns how many were left.
+  /// Ends idle threads, waits up to `patience` for busy ones, then asks those to stop and leaves them alone. Returns how many were left.
   std::size_t close(std::chrono::milliseconds patience);
 
 private:

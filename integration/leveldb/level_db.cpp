@@ -43,8 +43,8 @@ expected<std::shared_ptr<level_db>> level_db::open(const level_options& options)
   if (failure) path = wanted.lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // a trailing slash must not make a second folder of it
   if (fs::exists(path, failure) && !fs::is_directory(path, failure))
-    return error{errc::invalid_argument, "queue \"" + options.queue_full_name + "\": invalid data dir \"" + path.string() +
-                                             "\", it is a file; let DATADIR name a folder"};
+    return error{errc::invalid_argument, "queue \"" + options.queue_full_name + "\": invalid data dir \"" +
+                                             path.string() + "\", it is a file; let DATADIR name a folder"};
 
   const auto home = slot_of(path.string());
   const std::lock_guard lock{home->mutex};
@@ -120,7 +120,7 @@ expected<void> level_db::recover(const reporter& report) {
     if (!broken()) return {};
     const auto now = clock_.now();
     // A full disk fails every call; reopening for each of them would only load it more.
-    if (recovered_once_ && now - last_recovery_ < 200ms) return io_error(last_failure_);
+    if (recovered_once_ && !damaged_ && now - last_recovery_ < 200ms) return io_error(last_failure_);
     recovered_once_ = true;
     last_recovery_ = now;
     damage = damaged_;

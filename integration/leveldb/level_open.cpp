@@ -44,7 +44,8 @@ std::string text_of(row_kind kind, std::string_view rest) {
 }  // namespace
 
 expected<std::unique_ptr<level_storage>> level_store::open(level_options options) {
-  if (options.queue_full_name.empty() || options.queue_full_name.size() > 0xffff || options.set_full_name.size() > 0xffff)
+  if (options.queue_full_name.empty() || options.queue_full_name.size() > 0xffff ||
+      options.set_full_name.size() > 0xffff)
     return error{errc::invalid_argument, "queue \"" + options.queue_full_name.substr(0, 100) +
                                              "\": its name is empty or longer than 65535 bytes; choose another"};
   std::unique_ptr<level_store> store{new level_store{std::move(options)}};
@@ -85,7 +86,8 @@ expected<void> level_store::catch_up() {
   for (int attempt = 0;; ++attempt) {
     if (auto recovered = db_->recover(options_.report); !recovered) return named(recovered.failure());
     const auto db = db_->enter();
-    if (!db) return named({errc::backend_failed, "data dir \"" + options_.datadir + "\": it is closed; see to that disk"});
+    if (!db)
+      return named({errc::backend_failed, "data dir \"" + options_.datadir + "\": it is closed; see to that disk"});
     if (db.generation() == generation_) return {};
     auto loaded = load(db, false);
     if (loaded) return {};
@@ -122,8 +124,8 @@ expected<void> level_store::load(const level_db::access& db, bool first) {
   }
   const bool known = first ? counts && counts->clean : after_repair;
   if (first) {
-    if (auto loaded = load_keys(db, row_kind::unique, options_.set_full_name, keys_.unique_keys(),
-                                keys_.keys_have_lifetime());
+    if (auto loaded =
+            load_keys(db, row_kind::unique, options_.set_full_name, keys_.unique_keys(), keys_.keys_have_lifetime());
         !loaded)
       return loaded;
     if (auto loaded = load_keys(db, row_kind::idempotency, options_.queue_full_name, keys_.idempotency_keys(),
@@ -133,7 +135,7 @@ expected<void> level_store::load(const level_db::access& db, bool first) {
   }
   if (auto moved = set_aside(db, found.bad); !moved) return moved;
   if (known) {
-    // Counted without what was just set aside: that has its own report.
+    // What was set aside or found missing has its own report.
     const auto in_quarantine = [&](row_kind kind) {
       return static_cast<std::size_t>(
           std::count_if(found.bad.begin(), found.bad.end(), [&](const bad_row& b) { return b.kind == kind; }));
@@ -141,12 +143,12 @@ expected<void> level_store::load(const level_db::access& db, bool first) {
     const auto compare = [&](const char* what, std::size_t said, std::size_t there, std::size_t aside) {
       if (said == there + aside) return;
       const auto lost = said > there + aside ? said - there - aside : 0;
-      report("the counter of " + std::string{what} + " items said " + std::to_string(said) + ", " + std::to_string(there) +
-                 " were found; the counter was corrected",
+      report("the counter of " + std::string{what} + " items said " + std::to_string(said) + ", " +
+                 std::to_string(there) + " were found; the counter was corrected",
              lost, after_repair ? saved_to : std::string{});
     };
     compare("waiting", before.waiting, found.waiting.size(), in_quarantine(row_kind::waiting));
-    compare("delayed", before.delayed, found.delayed.size(), in_quarantine(row_kind::delayed));
+    compare("delayed", before.delayed, found.delayed.size(), in_quarantine(row_kind::delayed) + found.without_body);
     compare("dead", before.dead, found.dead, in_quarantine(row_kind::dead));
   }
 
@@ -185,7 +187,8 @@ expected<void> level_store::check_format(const level_db::access& db) {
   if (value.size() == 1 && static_cast<std::uint8_t>(value[0]) > format_version)
     return named({errc::not_supported, "data dir \"" + options_.datadir + "\": written by a later version, format " +
                                            std::to_string(static_cast<unsigned char>(value[0])) + ", this one knows " +
-                                           std::to_string(format_version) + "; start that version, or use another DATADIR"});
+                                           std::to_string(format_version) +
+                                           "; start that version, or use another DATADIR"});
   return {};
 }
 
@@ -198,7 +201,9 @@ expected<void> level_store::load_meta(const level_db::access& db, heads_row& hea
     if (const auto row = parse(value))
       take(*row);
     else
-      report("the row \"" + std::string{name} + "\" is damaged; what it said was found again by looking at every record", 0);
+      report(
+          "the row \"" + std::string{name} + "\" is damaged; what it said was found again by looking at every record",
+          0);
     return {};
   };
   if (auto got = get(heads_row::name, parse_heads, [&](const heads_row& r) { heads = r; }); !got) return got;
@@ -206,8 +211,8 @@ expected<void> level_store::load_meta(const level_db::access& db, heads_row& hea
   return get(counts_row::name, parse_counts, [&](const counts_row& r) { counts = r; });
 }
 
-expected<void> level_store::load_keys(const level_db::access& db, row_kind kind, std::string_view name, key_table& table,
-                                      bool wanted) {
+expected<void> level_store::load_keys(const level_db::access& db, row_kind kind, std::string_view name,
+                                      key_table& table, bool wanted) {
   // A loading that was cut short by a repair begins anew.
   table.clear();
   row_key key{name};
@@ -227,7 +232,8 @@ expected<void> level_store::load_keys(const level_db::access& db, row_kind kind,
       useless.Delete(it->key());  // expired, damaged, or from the time of another UNIQUE_UNTIL
   }
   if (!it->status().ok()) return named(db_->failed(it->status()));
-  if (bad > 0) report(std::to_string(bad) + " damaged rows of keys were removed; an equal item may come in once more", 0);
+  if (bad > 0)
+    report(std::to_string(bad) + " damaged rows of keys were removed; an equal item may come in once more", 0);
   if (auto written = db_->write(db, useless, false); !written) return named(written.failure());
   return {};
 }
@@ -261,8 +267,7 @@ expected<void> level_store::scan_records(const level_db::access& db, row_kind ki
     else if (const auto id = parse_id(*rest))
       place = due_place{{}, *id};
     key_digest digest;
-    const auto decoded =
-        place ? decode_digest(place->id, view(it->value()), digest) : decode_result::damaged;
+    const auto decoded = place ? decode_digest(place->id, view(it->value()), digest) : decode_result::damaged;
     if (place) found.highest = std::max(found.highest, place->id);
     if (decoded != decode_result::ok) {
       const auto* why = !place                            ? "its key is malformed"
@@ -283,7 +288,7 @@ expected<void> level_store::scan_records(const level_db::access& db, row_kind ki
 expected<void> level_store::pair_delayed(const level_db::access& db, std::vector<std::pair<item_id, wall_time>> bodies,
                                          findings& found) {
   leveldb::WriteBatch fixes;
-  std::size_t without_body = 0;
+  auto& without_body = found.without_body;
   std::size_t without_index = 0;
   std::unordered_set<item_id> being_set_aside;
   for (const auto& b : found.bad)
@@ -313,8 +318,9 @@ expected<void> level_store::pair_delayed(const level_db::access& db, std::vector
   for (; body != bodies.end(); ++body) index_again(*body);
   found.delayed = std::move(bodies);
   if (without_body > 0)
-    report(std::to_string(without_body) + " delayed items are named in the index, but their records are gone; the index "
-                                          "was corrected",
+    report(std::to_string(without_body) +
+               " delayed items are named in the index, but their records are gone; the index "
+               "was corrected",
            without_body, db_->last_repair().second);
   if (without_index > 0)
     report(std::to_string(without_index) + " delayed items were missing in the index and were put in again", 0);
@@ -365,7 +371,8 @@ expected<void> level_store::set_aside(const level_db::access& db, const std::vec
     }
   }
   for (const auto& row : bad)
-    report(text_of(row.kind, row.rest) + " is damaged, " + row.why + "; its bytes were moved to the quarantine rows", 1);
+    report(text_of(row.kind, row.rest) + " is damaged, " + row.why + "; its bytes were moved to the quarantine rows",
+           1);
   return {};
 }
 

@@ -43,7 +43,7 @@ expected<std::vector<record>> level_store::read(record_state state, read_cursor 
   if (closed_) return closed();
   {
     const auto counts = count();
-    const auto there = state == record_state::waiting ? counts.waiting
+    const auto there = state == record_state::waiting   ? counts.waiting
                        : state == record_state::delayed ? counts.delayed
                                                         : counts.dead;
     // Spares a search, and with it a walk over rows that were deleted.
@@ -145,7 +145,8 @@ expected<std::optional<record>> level_store::find(item_id id) {
   }
 }
 
-expected<std::optional<record>> level_store::look_up(const level_db::access& db, item_id id, std::vector<bad_row>& bad) {
+expected<std::optional<record>> level_store::look_up(const level_db::access& db, item_id id,
+                                                     std::vector<bad_row>& bad) {
   row_key key{options_.queue_full_name};
   // One view of all rows: the record may be moving while we look.
   auto how = checked();

@@ -41,7 +41,8 @@ public:
 }  // namespace
 
 bool ends_torn(const std::string& log_file) {
-  // Blocks of 32 KiB; in them records: checksum (4), length (2), type (1: whole, 2 first, 3 middle, 4 last part), bytes.
+  // Blocks of 32 KiB; in them records: checksum (4), length (2), type (1: whole, 2 first, 3 middle, 4 last part),
+  // bytes.
   constexpr std::size_t block_size = 32768;
   constexpr std::size_t header_size = 7;
   std::ifstream in{log_file, std::ios::binary};
@@ -53,7 +54,9 @@ bool ends_torn(const std::string& log_file) {
     for (std::size_t at = 0; at < size;) {
       if (block_size - at < header_size) break;  // padding
       if (size - at < header_size) return true;
-      const auto byte = [&](std::size_t i) { return static_cast<std::size_t>(static_cast<unsigned char>(block[at + i])); };
+      const auto byte = [&](std::size_t i) {
+        return static_cast<std::size_t>(static_cast<unsigned char>(block[at + i]));
+      };
       const auto length = byte(4) | byte(5) << 8;
       const auto type = byte(6);
       if (type == 0 && length == 0) return inside;  // preallocated space
@@ -128,6 +131,7 @@ expected<void> level_db::open_files(const reporter& report) {
 
 expected<void> level_db::examine(bool known_damage, const std::string& why, const reporter& report) {
   if (known_damage) return repair(why, report);
+  const bool reopening = generation_ > 0;
   std::vector<std::string> names;
   if (const auto status = env_->GetChildren(path_, &names); !status.ok()) return io_error(status.ToString());
   const auto any = [&](std::string_view end) {
@@ -135,9 +139,12 @@ expected<void> level_db::examine(bool known_damage, const std::string& why, cons
   };
   if (!env_->FileExists(file("CURRENT"))) {
     // LevelDB would take this for a new folder and begin with an empty one.
-    if (any(".ldb") || any(".sst") || any(".log")) return repair("CURRENT is missing while there are data files", report);
+    if (any(".ldb") || any(".sst") || any(".log"))
+      return repair("CURRENT is missing while there are data files", report);
     return {};
   }
+  // A torn file after a failed write of this very process is what that failure left, and its caller knows.
+  if (reopening) return {};
   std::string current;
   if (const auto status = leveldb::ReadFileToString(env_, file("CURRENT"), &current); !status.ok())
     return io_error(status.ToString());
@@ -148,8 +155,9 @@ expected<void> level_db::examine(bool known_damage, const std::string& why, cons
     return repair(current + ", the list of files, is cut off", report);
   for (const auto& name : names) {
     if (!ends_with(name, ".log") || !ends_torn(file(name)) || !report) continue;
-    report({path_, "", name + " ends in the middle of a write: the program or the machine stopped there; what was written "
-                              "before is in use, that write is not",
+    report({path_, "",
+            name + " ends in the middle of a write: the program or the machine stopped there; what was written "
+                   "before is in use, that write is not",
             std::nullopt, ""});
   }
   return {};
@@ -159,7 +167,8 @@ expected<void> level_db::repair(const std::string& why, const reporter& report) 
   {
     const std::lock_guard lock{mutex_};
     if (++repairs_ > most_repairs)
-      return io_error(why + "; it was repaired " + std::to_string(most_repairs) + " times already, the disk may be failing");
+      return io_error(why + "; it was repaired " + std::to_string(most_repairs) +
+                      " times already, the disk may be failing");
   }
   std::string copy;
   std::error_code failure;
@@ -179,6 +188,7 @@ expected<void> level_db::repair(const std::string& why, const reporter& report) 
   leveldb::Options options;
   options.env = env_;
   options.info_log = engine_log_.get();
+  options.paranoid_checks = true;  // without it the repair does not look at the checksums of blocks
   const auto status = leveldb::RepairDB(path_, options);
   {
     const std::lock_guard lock{mutex_};

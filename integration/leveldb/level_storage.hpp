@@ -1,7 +1,7 @@
 #pragma once
 
-/// TYPE = level: items live in a LevelDB folder on this machine. One folder may hold many queues; one process at a time.
-/// docs/formats.md describes the rows.
+/// TYPE = level: items live in a LevelDB folder on this machine. One folder may hold many queues; one process at a
+/// time. docs/formats.md describes the rows.
 
 #include "config/queue_settings.hpp"
 #include "integration/storage.hpp"
@@ -37,13 +37,15 @@ struct level_options {
   std::chrono::milliseconds idempotency_window{1'800'000};  ///< 0: idempotency keys are ignored
   config::sync_mode sync = config::sync_mode::interval;
   std::chrono::milliseconds sync_interval{1000};
-  std::function<void(const damage_report&)> report;              ///< called on the thread that found the damage; optional
+  /// Called on the thread that found the damage, in the middle of its call: must not call a storage. Optional.
+  std::function<void(const damage_report&)> report;
   const toolbox::clock* clock = &toolbox::real_clock::shared();  ///< outlives the storage
   /// Waits between attempts while another process has the folder. Empty: sleeps.
   std::function<void(std::chrono::milliseconds)> sleep;
   // The first queue of a folder decides these for all of its queues.
-  std::size_t write_buffer_size = 32u << 20;  ///< bytes; twice this much memory at most, and as much log to read at open
-  leveldb::Env* env = nullptr;                ///< for tests; outlives every storage of the folder
+  std::size_t write_buffer_size =
+      32u << 20;                ///< bytes; twice this much memory at most, and as much log to read at open
+  leveldb::Env* env = nullptr;  ///< for tests; outlives every storage of the folder
 };
 
 class level_storage : public storage {

@@ -21,9 +21,12 @@ constexpr std::uint64_t id_reserve = std::uint64_t{1000} << 22;
 
 row_kind kind_of(record_state state) {
   switch (state) {
-    case record_state::waiting: return row_kind::waiting;
-    case record_state::delayed: return row_kind::delayed;
-    case record_state::dead: return row_kind::dead;
+    case record_state::waiting:
+      return row_kind::waiting;
+    case record_state::delayed:
+      return row_kind::delayed;
+    case record_state::dead:
+      return row_kind::dead;
   }
   return row_kind::waiting;
 }
@@ -76,7 +79,8 @@ expected<level_db::access> level_store::ready(writing& write, bool appends) {
     }
     if (!caught_up) return caught_up.failure();
   }
-  return named({errc::backend_failed, "data dir \"" + options_.datadir + "\": it fails again and again; see to that disk"});
+  return named(
+      {errc::backend_failed, "data dir \"" + options_.datadir + "\": it fails again and again; see to that disk"});
 }
 
 expected<std::vector<append_result>> level_store::append(std::span<record> records, wall_time now) {

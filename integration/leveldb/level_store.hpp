@@ -50,7 +50,7 @@ private:
   /// A row that cannot be what it should be.
   struct bad_row {
     row_kind kind;
-    std::string rest;   ///< of its key
+    std::string rest;  ///< of its key
     std::string value;
     std::string why;
   };
@@ -58,6 +58,7 @@ private:
   struct findings {
     id_log<nothing> waiting;
     std::vector<std::pair<item_id, wall_time>> delayed;  ///< in id order
+    std::size_t without_body = 0;                        ///< named in the index of delayed records, and not there
     std::size_t dead = 0;
     item_id highest;
     due_place first_delayed;
@@ -74,10 +75,12 @@ private:
   expected<void> catch_up();
   expected<void> load(const level_db::access& db, bool first);
   expected<void> load_meta(const level_db::access& db, heads_row& heads, std::optional<counts_row>& counts);
-  expected<void> load_keys(const level_db::access& db, row_kind kind, std::string_view name, key_table& table, bool wanted);
+  expected<void> load_keys(const level_db::access& db, row_kind kind, std::string_view name, key_table& table,
+                           bool wanted);
   expected<findings> scan(const level_db::access& db, item_id head);
   expected<void> scan_records(const level_db::access& db, row_kind kind, std::string_view from, findings& found);
-  expected<void> pair_delayed(const level_db::access& db, std::vector<std::pair<item_id, wall_time>> bodies, findings& found);
+  expected<void> pair_delayed(const level_db::access& db, std::vector<std::pair<item_id, wall_time>> bodies,
+                              findings& found);
   void drop_orphaned_keys(const findings& found);
   /// Moves bad rows out of the way, reports each. write_mutex_ held.
   expected<void> set_aside(const level_db::access& db, const std::vector<bad_row>& bad);

@@ -58,18 +58,23 @@ void memory_storage::put(record_state state, const record& r) {
   encode_record(r, encoded);
   encoded.shrink_to_fit();
   switch (state) {
-    case record_state::waiting: waiting_.insert(r.id, std::move(encoded)); break;
+    case record_state::waiting:
+      waiting_.insert(r.id, std::move(encoded));
+      break;
     case record_state::delayed:
       due_[r.id] = r.due;
       delayed_[{r.due, r.id}] = std::move(encoded);
       break;
-    case record_state::dead: dead_[r.id] = std::move(encoded); break;
+    case record_state::dead:
+      dead_[r.id] = std::move(encoded);
+      break;
   }
 }
 
 bool memory_storage::remove(record_state state, item_id id) {
   switch (state) {
-    case record_state::waiting: return waiting_.erase(id);
+    case record_state::waiting:
+      return waiting_.erase(id);
     case record_state::delayed: {
       const auto due = due_.find(id);
       if (due == due_.end()) return false;
@@ -77,7 +82,8 @@ bool memory_storage::remove(record_state state, item_id id) {
       due_.erase(due);
       return true;
     }
-    case record_state::dead: return dead_.erase(id) > 0;
+    case record_state::dead:
+      return dead_.erase(id) > 0;
   }
   return false;
 }
@@ -112,8 +118,9 @@ expected<std::vector<append_result>> memory_storage::append(std::span<record> re
       remove(r.state, r.id);
       keys_.withdraw(r);
     }
-    return error{errc::backend_failed, "queue \"" + options_.queue_full_name +
-                                           "\": no memory for more items; nothing was stored; add workers or lower LENGTH"};
+    return error{errc::backend_failed,
+                 "queue \"" + options_.queue_full_name +
+                     "\": no memory for more items; nothing was stored; add workers or lower LENGTH"};
   }
   return results;
 }

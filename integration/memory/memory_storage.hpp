@@ -13,7 +13,7 @@ namespace caravan {
 struct memory_options {
   std::string queue_full_name;  ///< for error texts
   unique_policy unique;
-  std::chrono::milliseconds idempotency_window{1'800'000};      ///< 0: idempotency keys are ignored
+  std::chrono::milliseconds idempotency_window{1'800'000};       ///< 0: idempotency keys are ignored
   const toolbox::clock* clock = &toolbox::real_clock::shared();  ///< outlives the storage
 };
 

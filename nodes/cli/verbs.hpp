@@ -10,6 +10,7 @@
   X(queue_control)       \
   X(job)                 \
   X(config)              \
+  X(bench)               \
   X(help)
 
 namespace caravan::cli {
