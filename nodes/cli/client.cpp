@@ -45,7 +45,8 @@ void read_config(const std::string& file, std::string& url, std::string& token) 
 
 }  // namespace
 
-client::client(const arguments& given) : url_(given.get("--node")), token_(given.get("--token", environment("CARAVAN_TOKEN"))) {
+client::client(const arguments& given)
+    : url_(given.get("--node")), token_(given.get("--token", environment("CARAVAN_TOKEN"))) {
   if (const auto file = given.find("--config")) read_config(*file, url_, token_);
   if (url_.empty()) url_ = environment("CARAVAN_NODE");
   if (url_.empty()) url_ = "http://127.0.0.1:7171";
@@ -92,7 +93,7 @@ http_answer client::send(const http_call& call) {
   curl_slist_free_all(headers);
   if (code != CURLE_OK)
     throw stop(exit_no_node, "no node answers at " + url_ + ": " + (why[0] != '\0' ? why : curl_easy_strerror(code)) +
-                               "; start one with `caravan node`, or name another with --node");
+                                 "; start one with `caravan node`, or name another with --node");
   long status = 0;
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   answer.status = static_cast<int>(status);
@@ -103,7 +104,8 @@ nlohmann::ordered_json client::ask(const http_call& call) {
   const auto answer = send(call);
   if (answer.status < 200 || answer.status > 299) throw stop(exit_refused, words_of(answer));
   auto value = nlohmann::ordered_json::parse(answer.body, nullptr, false);
-  if (value.is_discarded()) throw stop(exit_refused, url_ + " answers with something that is no JSON; is it a Caravan node?");
+  if (value.is_discarded())
+    throw stop(exit_refused, url_ + " answers with something that is no JSON; is it a Caravan node?");
   return value;
 }
 
@@ -111,7 +113,8 @@ std::string segment(std::string_view text) {
   std::string out;
   for (const char c : text) {
     const auto b = static_cast<unsigned char>(c);
-    if ((b >= '0' && b <= '9') || (b >= 'a' && b <= 'z') || (b >= 'A' && b <= 'Z') || b == '-' || b == '_' || b == '.' || b == '~') {
+    if ((b >= '0' && b <= '9') || (b >= 'a' && b <= 'z') || (b >= 'A' && b <= 'Z') || b == '-' || b == '_' ||
+        b == '.' || b == '~') {
       out.push_back(c);
     } else {
       constexpr std::string_view hex = "0123456789ABCDEF";

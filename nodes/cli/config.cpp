@@ -27,8 +27,11 @@ exit_code run_check(const arguments& given) {
   if (given.has("--json")) {
     auto list = json::array();
     for (const auto& p : found)
-      list.push_back({{"level", p.level == config::severity::error ? "error" : "warning"}, {"where", to_json(p.where)}, {"what", p.what},
-                      {"cause", p.cause}, {"remedy", p.remedy}});
+      list.push_back({{"level", p.level == config::severity::error ? "error" : "warning"},
+                      {"where", to_json(p.where)},
+                      {"what", p.what},
+                      {"cause", p.cause},
+                      {"remedy", p.remedy}});
     print_json({{"usable", !wrong}, {"problems", std::move(list)}});
   } else if (found.empty()) {
     std::printf("no problems\n");
@@ -46,7 +49,8 @@ exit_code run_show(const arguments& given) {
     return exit_done;
   }
   auto all = json::array();
-  for (const auto& s : list) all.push_back({{"section", s.section}, {"key", s.key}, {"value", s.value}, {"where", to_json(s.where)}});
+  for (const auto& s : list)
+    all.push_back({{"section", s.section}, {"key", s.key}, {"value", s.value}, {"where", to_json(s.where)}});
   print_json({{"settings", std::move(all)}});
   return exit_done;
 }
@@ -67,14 +71,26 @@ option json_option() { return {"--json", "", "Prints JSON"}; }
 }  // namespace
 
 std::vector<verb> config_verbs() {
-  return {{"config", "check", "Lists all that is wrong or doubtful in a configuration.", {file_option(), json_option()},
-           "caravan config check --config caravan.ini", run_check, talks_to::nobody,
+  return {{"config",
+           "check",
+           "Lists all that is wrong or doubtful in a configuration.",
+           {file_option(), json_option()},
+           "caravan config check --config caravan.ini",
+           run_check,
+           talks_to::nobody,
            "The exit code is 1 when a node would not start with it; warnings alone are 0."},
-          {"config", "show", "Prints every setting in effect and where it comes from; no secrets.", {file_option(), json_option()},
-           "caravan config show --config caravan.ini", run_show},
-          {"config", "explain", "Tells what a setting does, its default and its bounds.",
+          {"config",
+           "show",
+           "Prints every setting in effect and where it comes from; no secrets.",
+           {file_option(), json_option()},
+           "caravan config show --config caravan.ini",
+           run_show},
+          {"config",
+           "explain",
+           "Tells what a setting does, its default and its bounds.",
            {{"NAME", "", "A key or a section: LENGTH, queue.LENGTH, queue", times::once}, json_option()},
-           "caravan config explain queue.LENGTH", run_explain}};
+           "caravan config explain queue.LENGTH",
+           run_explain}};
 }
 
 }  // namespace caravan::cli

@@ -21,20 +21,22 @@ std::string usage_of(const verb& v) {
 
 void print_options(const std::vector<option>& options) {
   std::printf("| | |\n|---|---|\n");
-  for (const auto& o : options) std::printf("| `%s%s%s` | %s |\n", o.name.c_str(), o.value.empty() ? "" : " ", o.value.c_str(), o.help.c_str());
+  for (const auto& o : options)
+    std::printf("| `%s%s%s` | %s |\n", o.name.c_str(), o.value.empty() ? "" : " ", o.value.c_str(), o.help.c_str());
   std::printf("\n");
 }
 
 /// docs/cli.md.
 void print_page() {
-  std::printf("# The command line\n\n"
-              "<!-- Printed by `caravan help --markdown`; a test compares. -->\n\n"
-              "One program, `caravan`: it runs a node, and it asks one over HTTP. `caravan --help` lists the verbs, "
-              "`caravan VERB --help` tells all about one.\n\n"
-              "Exit codes: 0 done, 1 refused or failed, 2 wrong call or configuration, 3 no node answers.\n\n"
-              "Durations are `500ms`, `5s`, `1h30m`, or a number of seconds; times are RFC 3339, `2026-05-01T12:00:00Z`. "
-              "Tables are coloured on a terminal unless `NO_COLOR` is set. A payload that begins with `-` goes behind `--`.\n\n"
-              "Verbs that ask a node take these too:\n\n");
+  std::printf(
+      "# The command line\n\n"
+      "<!-- Printed by `caravan help --markdown`; a test compares. -->\n\n"
+      "One program, `caravan`: it runs a node, and it asks one over HTTP. `caravan --help` lists the verbs, "
+      "`caravan VERB --help` tells all about one.\n\n"
+      "Exit codes: 0 done, 1 refused or failed, 2 wrong call or configuration, 3 no node answers.\n\n"
+      "Durations are `500ms`, `5s`, `1h30m`, or a number of seconds; times are RFC 3339, `2026-05-01T12:00:00Z`. "
+      "Tables are coloured on a terminal unless `NO_COLOR` is set. A payload that begins with `-` goes behind `--`.\n\n"
+      "Verbs that ask a node take these too:\n\n");
   print_options(common_options(talks_to::node));
   for (const auto& v : all_verbs()) {
     if (v.hidden) continue;
@@ -53,7 +55,8 @@ exit_code run_help(const arguments& given) {
     return exit_done;
   }
   for (const auto& v : all_verbs())
-    if (!v.hidden) std::printf("  %-16s %s\n", ((v.noun.empty() ? "" : v.noun + " ") + v.name).c_str(), v.summary.c_str());
+    if (!v.hidden)
+      std::printf("  %-16s %s\n", ((v.noun.empty() ? "" : v.noun + " ") + v.name).c_str(), v.summary.c_str());
   std::printf("\ncaravan VERB --help tells more.\n");
   return exit_done;
 }
@@ -70,7 +73,15 @@ exit_code run_version(const arguments& given) {
 
 std::vector<verb> help_verbs() {
   return {{"", "version", "Prints the version.", {{"--json", "", "Prints JSON"}}, "caravan version", run_version},
-          {"", "help", "Lists the verbs.", {{"--markdown", "", "Prints docs/cli.md"}}, "", run_help, talks_to::nobody, "", true}};
+          {"",
+           "help",
+           "Lists the verbs.",
+           {{"--markdown", "", "Prints docs/cli.md"}},
+           "",
+           run_help,
+           talks_to::nobody,
+           "",
+           true}};
 }
 
 }  // namespace caravan::cli

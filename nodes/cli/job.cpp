@@ -13,7 +13,9 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-std::string text(const json& j, const char* name) { return j.contains(name) && j[name].is_string() ? j[name].get<std::string>() : std::string{}; }
+std::string text(const json& j, const char* name) {
+  return j.contains(name) && j[name].is_string() ? j[name].get<std::string>() : std::string{};
+}
 
 std::string payload_text(const json& j) {
   if (j.contains("payload")) return j["payload"].dump(-1, ' ', false, json::error_handler_t::replace);
@@ -29,8 +31,9 @@ exit_code run_ls(const arguments& given) {
   // In pages, as many as asked for.
   while (static_cast<std::int64_t>(jobs.size()) < *wanted) {
     const auto limit = std::min<std::int64_t>(*wanted - static_cast<std::int64_t>(jobs.size()), 1000);
-    auto page = node.ask({"GET", "/v1/queues/" + segment(given.get("QUEUE")) + "/jobs?state=" + segment(given.get("--state", "waiting")) +
-                                   "&limit=" + std::to_string(limit) + (after.empty() ? "" : "&after=" + segment(after))});
+    auto page = node.ask({"GET", "/v1/queues/" + segment(given.get("QUEUE")) + "/jobs?state=" +
+                                     segment(given.get("--state", "waiting")) + "&limit=" + std::to_string(limit) +
+                                     (after.empty() ? "" : "&after=" + segment(after))});
     for (auto& j : page["jobs"]) jobs.push_back(std::move(j));
     after = text(page, "next");
     if (after.empty()) break;
@@ -39,10 +42,21 @@ exit_code run_ls(const arguments& given) {
     print_json({{"jobs", std::move(jobs)}});
     return exit_done;
   }
-  table t({{"ID"}, {"STATE"}, {"TRIES", side::right}, {"AGE", side::right}, {"DUE", side::right}, {"LAST ERROR"}, {"PAYLOAD"}});
+  table t({{"ID"},
+           {"STATE"},
+           {"TRIES", side::right},
+           {"AGE", side::right},
+           {"DUE", side::right},
+           {"LAST ERROR"},
+           {"PAYLOAD"}});
   for (const auto& j : jobs)
-    t.add({text(j, "id"), {text(j, "state"), text(j, "state") == "dead" ? colour::red : colour::none}, std::to_string(j.value("attempts", 0)),
-           age_of(text(j, "pushed_at")), age_of(text(j, "due")), shortened(clean(text(j, "last_error")), 40), shortened(clean(payload_text(j)), 60)});
+    t.add({text(j, "id"),
+           {text(j, "state"), text(j, "state") == "dead" ? colour::red : colour::none},
+           std::to_string(j.value("attempts", 0)),
+           age_of(text(j, "pushed_at")),
+           age_of(text(j, "due")),
+           shortened(clean(text(j, "last_error")), 40),
+           shortened(clean(payload_text(j)), 60)});
   t.print();
   return exit_done;
 }
@@ -57,7 +71,7 @@ exit_code run_show(const arguments& given) {
       std::printf("%-13s %s\n", name.c_str(),
                   value.is_string() && name != "payload" ? clean(value.get<std::string>()).c_str()
                   : value.is_null()                      ? ""
-                                                         : clean(value.dump(-1, ' ', false, json::error_handler_t::replace)).c_str());
+                                    : clean(value.dump(-1, ' ', false, json::error_handler_t::replace)).c_str());
   return exit_done;
 }
 
@@ -79,14 +93,36 @@ option id_operand() { return {"ID", "", "The job's id", times::once}; }
 }  // namespace
 
 std::vector<verb> job_verbs() {
-  return {{"job", "ls", "Lists jobs of one state, in order.",
+  return {{"job",
+           "ls",
+           "Lists jobs of one state, in order.",
            {{"QUEUE", "", "The queue", times::once},
             {"--state", "STATE", "waiting (without it), delayed, running or dead"},
             {"--limit", "N", "At most so many; 100 without it"}},
-           "caravan job ls mail --state dead", run_ls, talks_to::node},
-          {"job", "show", "Shows one job.", {id_operand()}, "caravan job show mail.01hq3k5v2x8rt", run_show, talks_to::node},
-          {"job", "retry", "Puts a dead or delayed job in line now.", {id_operand()}, "caravan job retry mail.01hq3k5v2x8rt", run_retry, talks_to::node},
-          {"job", "delete", "Forgets a job that does not run.", {id_operand()}, "caravan job delete mail.01hq3k5v2x8rt", run_delete, talks_to::node}};
+           "caravan job ls mail --state dead",
+           run_ls,
+           talks_to::node},
+          {"job",
+           "show",
+           "Shows one job.",
+           {id_operand()},
+           "caravan job show mail.01hq3k5v2x8rt",
+           run_show,
+           talks_to::node},
+          {"job",
+           "retry",
+           "Puts a dead or delayed job in line now.",
+           {id_operand()},
+           "caravan job retry mail.01hq3k5v2x8rt",
+           run_retry,
+           talks_to::node},
+          {"job",
+           "delete",
+           "Forgets a job that does not run.",
+           {id_operand()},
+           "caravan job delete mail.01hq3k5v2x8rt",
+           run_delete,
+           talks_to::node}};
 }
 
 }  // namespace caravan::cli

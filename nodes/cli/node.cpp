@@ -5,7 +5,7 @@
 #include "nodes/cli/verbs.hpp"
 #include "nodes/node_runtime.hpp"
 
-#include <atomic>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -60,30 +60,24 @@ config::settings check_settings(const arguments& given) {
 /// Ends the process: it may be that a handler does not end, or that somebody is out of patience.
 [[noreturn]] void stop_node(std::unique_ptr<node_runtime> node, std::chrono::milliseconds handlers, sigset_t signals) {
   notify_service_manager("STOPPING=1");
-  std::atomic<bool> stopped{false};
-  std::thread stopper([&] {
-    const auto left = node->stop();
-    if (left > 0) {
-      node->log().warn("node", "ends although handlers still run; their items come again at the next start",
-                       {{"handlers", std::to_string(left)}});
-      leave(exit_done);
-    }
-    node.reset();
-    stopped = true;
-  });
-  const auto end = std::chrono::steady_clock::now() + handlers + stop_patience;
-  while (!stopped) {
-    const timespec moment{0, 20'000'000};
-    if (::sigtimedwait(&signals, nullptr, &moment) > 0) {
+  // The actor system must end on the thread that made it, so somebody else watches.
+  std::thread([signals, end = std::chrono::steady_clock::now() + handlers + stop_patience] {
+    while (std::chrono::steady_clock::now() < end) {
+      const timespec moment{0, 100'000'000};
+      if (::sigtimedwait(&signals, nullptr, &moment) <= 0) continue;
       std::fprintf(stderr, "caravan: second signal, ends at once\n");
       leave(exit_refused);
     }
-    if (std::chrono::steady_clock::now() > end) {
-      std::fprintf(stderr, "caravan: the node does not come to its end, so it is ended; nothing that was acknowledged is lost\n");
-      leave(exit_refused);
-    }
+    std::fprintf(stderr,
+                 "caravan: the node does not come to its end, so it is ended; nothing that was acknowledged is lost\n");
+    leave(exit_refused);
+  }).detach();
+  if (const auto left = node->stop(); left > 0) {
+    node->log().warn("node", "ends although handlers still run; their items come again at the next start",
+                     {{"handlers", std::to_string(left)}});
+    leave(exit_done);
   }
-  stopper.join();
+  node.reset();
   leave(exit_done);
 }
 
@@ -94,7 +88,8 @@ exit_code run_node(const arguments& given) {
   std::signal(SIGPIPE, SIG_IGN);
 
   // Read as every other setting is, so that it is checked as one. Nobody else runs yet.
-  if (const auto http = given.find("--http")) ::setenv(config::encode_variable("http", "ADDR").c_str(), http->c_str(), 1);
+  if (const auto http = given.find("--http"))
+    ::setenv(config::encode_variable("http", "ADDR").c_str(), http->c_str(), 1);
   const auto settings = check_settings(given);
   const folder_lock lock(settings.node.data_dir);
 
@@ -107,7 +102,8 @@ exit_code run_node(const arguments& given) {
   const auto port = node->http_port();
   auto host = settings.http.host.empty() ? std::string("0.0.0.0") : settings.http.host;
   if (host.find(':') != std::string::npos) host = "[" + host + "]";
-  std::printf("caravan %s: node %s serves http://%s:%u\n", CARAVAN_VERSION, settings.node.name.c_str(), host.c_str(), unsigned{port});
+  std::printf("caravan %s: node %s serves http://%s:%u\n", CARAVAN_VERSION, settings.node.name.c_str(), host.c_str(),
+              unsigned{port});
   std::fflush(stdout);
   if (const auto file = given.find("--port-file"); file && !write_file(*file, std::to_string(port) + "\n"))
     std::fprintf(stderr, "caravan: --port-file %s cannot be written\n", file->c_str());
@@ -127,15 +123,20 @@ exit_code run_node(const arguments& given) {
 }  // namespace
 
 std::vector<verb> node_verbs() {
-  return {{"", "node", "Runs a node until SIGTERM or SIGINT.",
-           {{"--config", "FILE", "The INI file; without one any queue may be used, with data in ./data"},
-            {"--data-dir", "DIR", "Wins over [node] DATA_DIR"},
-            {"--http", "ADDR", "Wins over [http] ADDR; port 0 is any free one"},
-            {"--port-file", "FILE", "Writes the HTTP port there once the node serves"}},
-           "caravan node --config caravan.ini --data-dir /var/lib/caravan", run_node, talks_to::nobody,
-           "Prints one line with its URL when it serves, and tells systemd (Type=notify). The first signal stops it within "
-           "SHUTDOWN_TIMEOUT with exit code 0, a second one at once. Mistakes in the configuration are all listed, with "
-           "exit code 2; what else prevents a start (a port or a data folder in use) ends with 1."}};
+  return {
+      {"",
+       "node",
+       "Runs a node until SIGTERM or SIGINT.",
+       {{"--config", "FILE", "The INI file; without one any queue may be used, with data in ./data"},
+        {"--data-dir", "DIR", "Wins over [node] DATA_DIR"},
+        {"--http", "ADDR", "Wins over [http] ADDR; port 0 is any free one"},
+        {"--port-file", "FILE", "Writes the HTTP port there once the node serves"}},
+       "caravan node --config caravan.ini --data-dir /var/lib/caravan",
+       run_node,
+       talks_to::nobody,
+       "Prints one line with its URL when it serves, and tells systemd (Type=notify). The first signal stops it within "
+       "SHUTDOWN_TIMEOUT with exit code 0, a second one at once. Mistakes in the configuration are all listed, with "
+       "exit code 2; what else prevents a start (a port or a data folder in use) ends with 1."}};
 }
 
 }  // namespace caravan::cli

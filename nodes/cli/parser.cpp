@@ -70,8 +70,9 @@ arguments collect(const parsed_verb& v) {
 int run(int argc, char** argv) {
   CLI::App app{"Durable job queues, as actors.", "caravan"};
   app.require_subcommand(1);
-  app.footer("Exit codes: 0 done, 1 refused or failed, 2 wrong call or configuration, 3 no node answers.\n"
-             "All verbs with all options: docs/cli.md, or `caravan VERB --help`.");
+  app.footer(
+      "Exit codes: 0 done, 1 refused or failed, 2 wrong call or configuration, 3 no node answers.\n"
+      "All verbs with all options: docs/cli.md, or `caravan VERB --help`.");
   std::map<std::string, CLI::App*> nouns;
   std::deque<parsed_verb> verbs;
   for (const auto& v : all_verbs()) {

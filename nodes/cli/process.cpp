@@ -30,7 +30,7 @@ void notify_service_manager(std::string_view state) {
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(path));
   // Nobody to tell is no reason to fail.
   [[maybe_unused]] const auto sent =
-    ::sendto(fd, state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&to), size);
+      ::sendto(fd, state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&to), size);
   ::close(fd);
 }
 
@@ -48,15 +48,17 @@ folder_lock::folder_lock(const std::string& folder) {
   const auto path = folder + "/node.lock";
   fd_ = ec ? -1 : ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0)
-    throw stop(exit_refused, "the data folder " + folder + " cannot be used: " + (ec ? ec.message() : std::strerror(errno)) +
-                               "; name one that this user may write with --data-dir or [node] DATA_DIR");
+    throw stop(exit_refused, "the data folder " + folder +
+                                 " cannot be used: " + (ec ? ec.message() : std::strerror(errno)) +
+                                 "; name one that this user may write with --data-dir or [node] DATA_DIR");
   if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     std::array<char, 32> holder{};
     const auto n = ::pread(fd_, holder.data(), holder.size() - 1, 0);
     ::close(fd_);
     const std::string pid(holder.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
     throw stop(exit_refused, "the data folder " + folder + " is in use by the node with process id " +
-                               pid.substr(0, pid.find('\n')) + "; stop that one, or name another folder with --data-dir");
+                                 pid.substr(0, pid.find('\n')) +
+                                 "; stop that one, or name another folder with --data-dir");
   }
   const auto pid = std::to_string(::getpid()) + "\n";
   if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, pid.data(), pid.size(), 0) < 0) {

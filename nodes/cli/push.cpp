@@ -50,8 +50,11 @@ std::string random_run() {
 class pusher {
 public:
   pusher(client& node, const arguments& given)
-    : node_(node), queue_(given.get("QUEUE")), path_("/v1/queues/" + segment(queue_) + "/jobs"),
-      run_(given.get("--idempotency-key", random_run())), quiet_(given.has("--quiet") || given.has("--json")) {
+      : node_(node),
+        queue_(given.get("QUEUE")),
+        path_("/v1/queues/" + segment(queue_) + "/jobs"),
+        run_(given.get("--idempotency-key", random_run())),
+        quiet_(given.has("--quiet") || given.has("--json")) {
     for (const auto* name : {"delay", "at", "key", "timeout"})
       if (const auto value = given.find(std::string("--") + name)) common_[name] = *value;
     if (const auto n = given.find("--max-attempts")) {
@@ -61,7 +64,8 @@ public:
     }
     for (const auto& h : given.all("--header")) {
       const auto middle = h.find('=');
-      if (middle == std::string::npos || middle == 0) throw stop(exit_usage, "--header " + h + ": write --header name=value");
+      if (middle == std::string::npos || middle == 0)
+        throw stop(exit_usage, "--header " + h + ": write --header name=value");
       common_["headers"][h.substr(0, middle)] = h.substr(middle + 1);
     }
   }
@@ -116,7 +120,9 @@ private:
     if (answer.status == 413) return complain(lines.front().number, words_of(answer));
     if (answer.status < 200 || answer.status > 299) {
       clear_progress();
-      throw stop(exit_refused, words_of(answer) + (done_.pushed ? " (" + std::to_string(done_.pushed) + " items were pushed before)" : ""));
+      throw stop(
+          exit_refused,
+          words_of(answer) + (done_.pushed ? " (" + std::to_string(done_.pushed) + " items were pushed before)" : ""));
     }
     take(lines, answer);
   }
@@ -202,9 +208,11 @@ public:
     if (bytes_ > 0) {
       const auto part = static_cast<double>(read) / static_cast<double>(bytes_);
       const auto full = static_cast<std::size_t>(std::min(part, 1.0) * 30);
-      bar = "[" + std::string(full, '#') + std::string(30 - full, '.') + "] " + std::to_string(static_cast<int>(part * 100)) + " %  ";
+      bar = "[" + std::string(full, '#') + std::string(30 - full, '.') + "] " +
+            std::to_string(static_cast<int>(part * 100)) + " %  ";
     }
-    std::fprintf(stderr, "\r\033[K%s%zu items, %.0f/s", bar.c_str(), pushed, static_cast<double>(pushed) / std::max(seconds, 0.001));
+    std::fprintf(stderr, "\r\033[K%s%zu items, %.0f/s", bar.c_str(), pushed,
+                 static_cast<double>(pushed) / std::max(seconds, 0.001));
   }
   void end() const {
     if (on_) std::fputs("\r\033[K", stderr);
@@ -268,21 +276,28 @@ exit_code run_push(const arguments& given) {
 }  // namespace
 
 std::vector<verb> push_verbs() {
-  return {{"", "push", "Pushes jobs and prints their ids.",
+  return {{"",
+           "push",
+           "Pushes jobs and prints their ids.",
            {{"QUEUE", "", "The queue", times::once},
             {"JSON", "", "Payloads: any JSON values", times::any},
             {"--file", "FILE", "One payload a line; - is standard input"},
             {"--delay", "DURATION", "Not before this has passed: 5s, 1h30m"},
             {"--at", "TIME", "Not before this instant: 2026-05-01T12:00:00Z"},
             {"--key", "KEY", "In a unique queue: what must not wait twice, instead of the payload"},
-            {"--idempotency-key", "KEY", "Pushing again with the same key stores nothing twice; several items get KEY.1, KEY.2, ..."},
+            {"--idempotency-key", "KEY",
+             "Pushing again with the same key stores nothing twice; several items get KEY.1, KEY.2, ..."},
             {"--max-attempts", "N", "Failed handler calls before the job is dead; 0: as the queue is set"},
             {"--timeout", "DURATION", "Of one handler call"},
             {"--header", "NAME=VALUE", "Travels to the handler; may be given again", times::any},
             {"--quiet", "", "Prints how many were pushed instead of their ids"}},
-           "caravan push mail '{\"to\": \"ann@example.org\"}' --delay 5m", run_push, talks_to::node,
-           "Sends up to 500 items at a time. When the connection breaks or the node is busy, a chunk is sent again for up to "
-           "30 s, under the same idempotency keys: nothing is stored twice. A line that is no JSON is named and left out, the "
+           "caravan push mail '{\"to\": \"ann@example.org\"}' --delay 5m",
+           run_push,
+           talks_to::node,
+           "Sends up to 500 items at a time. When the connection breaks or the node is busy, a chunk is sent again for "
+           "up to "
+           "30 s, under the same idempotency keys: nothing is stored twice. A line that is no JSON is named and left "
+           "out, the "
            "others are pushed; the exit code is then 1, as it is when a unique queue refuses an item."}};
 }
 

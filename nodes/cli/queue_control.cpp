@@ -14,7 +14,8 @@ namespace {
 using json = nlohmann::ordered_json;
 
 /// Asks for it, and says in a line what the queue is like then.
-exit_code control(const arguments& given, const std::string& action, const json& body, std::chrono::milliseconds timeout = 30s) {
+exit_code control(const arguments& given, const std::string& action, const json& body,
+                  std::chrono::milliseconds timeout = 30s) {
   client node(given);
   const auto answer = node.ask({.method = "POST",
                                 .path = "/v1/queues/" + segment(given.get("QUEUE")) + "/" + action,
@@ -29,10 +30,11 @@ exit_code control(const arguments& given, const std::string& action, const json&
     return exit_done;
   }
   std::string until;
-  if (answer.contains("paused_until") && answer["paused_until"].is_string()) until = " until " + answer["paused_until"].get<std::string>();
+  if (answer.contains("paused_until") && answer["paused_until"].is_string())
+    until = " until " + answer["paused_until"].get<std::string>();
   std::printf("%s: %s%s, %s waiting, %s running, %s delayed, %s dead\n", clean(answer.value("name", "")).c_str(),
-              clean(answer.value("phase", "")).c_str(), clean(until).c_str(), answer["waiting"].dump().c_str(), answer["running"].dump().c_str(),
-              answer["delayed"].dump().c_str(), answer["dead"].dump().c_str());
+              clean(answer.value("phase", "")).c_str(), clean(until).c_str(), answer["waiting"].dump().c_str(),
+              answer["running"].dump().c_str(), answer["delayed"].dump().c_str(), answer["dead"].dump().c_str());
   return exit_done;
 }
 
@@ -50,13 +52,15 @@ exit_code run_drain(const arguments& given) { return control(given, "drain", jso
 exit_code run_flush(const arguments& given) {
   const auto text = given.get("--timeout", "30s");
   const auto timeout = config::parse_duration(text);
-  if (!timeout || *timeout < 0ns || *timeout > 24h) throw stop(exit_usage, "--timeout " + text + ": write a duration up to 24h like 30s or 5m");
+  if (!timeout || *timeout < 0ns || *timeout > 24h)
+    throw stop(exit_usage, "--timeout " + text + ": write a duration up to 24h like 30s or 5m");
   return control(given, "flush", {{"timeout", text}}, std::chrono::ceil<std::chrono::milliseconds>(*timeout) + 20s);
 }
 
 exit_code run_purge(const arguments& given) {
   if (!given.has("--yes"))
-    throw stop(exit_usage, "purge forgets all " + given.get("--state") + " items of queue \"" + given.get("QUEUE") + "\" for good; add --yes if that is meant");
+    throw stop(exit_usage, "purge forgets all " + given.get("--state") + " items of queue \"" + given.get("QUEUE") +
+                               "\" for good; add --yes if that is meant");
   return control(given, "purge", {{"state", given.get("--state")}});
 }
 
@@ -72,18 +76,50 @@ option queue_operand() { return {"QUEUE", "", "The queue", times::once}; }
 
 std::vector<verb> queue_control_verbs() {
   return {
-    {"queue", "pause", "Stops handing out items; pushes are still taken.",
-     {queue_operand(), {"--until", "TIME", "Resumes by itself at this instant: 2026-05-01T12:00:00Z"}, {"--for", "DURATION", "Resumes by itself after this: 10m"}},
-     "caravan queue pause mail --for 10m", run_pause, talks_to::node},
-    {"queue", "resume", "Goes on after a pause or a drain.", {queue_operand()}, "caravan queue resume mail", run_resume, talks_to::node},
-    {"queue", "flush", "Handles all that waits now and returns when nothing waits or runs.",
-     {queue_operand(), {"--timeout", "DURATION", "Gives up after this; 30s without it"}}, "caravan queue flush mail --timeout 5m", run_flush, talks_to::node},
-    {"queue", "drain", "Refuses pushes and hands out the rest.", {queue_operand()}, "caravan queue drain mail", run_drain, talks_to::node},
-    {"queue", "purge", "Forgets all items of one state.",
-     {queue_operand(), {"--state", "STATE", "waiting, delayed or dead", times::once}, {"--yes", "", "It is meant"}},
-     "caravan queue purge mail --state dead --yes", run_purge, talks_to::node},
-    {"queue", "scale", "Changes how many workers a queue may have on this node, until it ends.",
-     {queue_operand(), {"--max-workers", "N", "0 or less: no limit", times::once}}, "caravan queue scale mail --max-workers 4", run_scale, talks_to::node},
+      {"queue",
+       "pause",
+       "Stops handing out items; pushes are still taken.",
+       {queue_operand(),
+        {"--until", "TIME", "Resumes by itself at this instant: 2026-05-01T12:00:00Z"},
+        {"--for", "DURATION", "Resumes by itself after this: 10m"}},
+       "caravan queue pause mail --for 10m",
+       run_pause,
+       talks_to::node},
+      {"queue",
+       "resume",
+       "Goes on after a pause, or takes back a drain that has not ended.",
+       {queue_operand()},
+       "caravan queue resume mail",
+       run_resume,
+       talks_to::node},
+      {"queue",
+       "flush",
+       "Handles all that waits now and returns when nothing waits or runs.",
+       {queue_operand(), {"--timeout", "DURATION", "Gives up after this; 30s without it"}},
+       "caravan queue flush mail --timeout 5m",
+       run_flush,
+       talks_to::node},
+      {"queue",
+       "drain",
+       "Refuses pushes, hands out the rest, and then stops the queue until its node starts again.",
+       {queue_operand()},
+       "caravan queue drain mail",
+       run_drain,
+       talks_to::node},
+      {"queue",
+       "purge",
+       "Forgets all items of one state.",
+       {queue_operand(), {"--state", "STATE", "waiting, delayed or dead", times::once}, {"--yes", "", "It is meant"}},
+       "caravan queue purge mail --state dead --yes",
+       run_purge,
+       talks_to::node},
+      {"queue",
+       "scale",
+       "Changes how many workers a queue may have on this node, until it ends.",
+       {queue_operand(), {"--max-workers", "N", "0 or less: no limit", times::once}},
+       "caravan queue scale mail --max-workers 4",
+       run_scale,
+       talks_to::node},
   };
 }
 

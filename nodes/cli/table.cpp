@@ -18,11 +18,16 @@ std::size_t width(std::string_view text) {
 
 std::string_view code_of(colour c) {
   switch (c) {
-    case colour::none: return "";
-    case colour::red: return "\033[31m";
-    case colour::green: return "\033[32m";
-    case colour::yellow: return "\033[33m";
-    case colour::dim: return "\033[2m";
+    case colour::none:
+      return "";
+    case colour::red:
+      return "\033[31m";
+    case colour::green:
+      return "\033[32m";
+    case colour::yellow:
+      return "\033[33m";
+    case colour::dim:
+      return "\033[2m";
   }
   return "";
 }

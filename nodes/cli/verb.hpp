@@ -72,7 +72,7 @@ struct verb {
   std::string example;  ///< a line that works
   exit_code (*run)(const arguments&) = nullptr;
   talks_to peer = talks_to::nobody;
-  std::string more{};   ///< paragraphs for the page
+  std::string more{};  ///< paragraphs for the page
   bool hidden = false;
 };
 

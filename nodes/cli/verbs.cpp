@@ -7,10 +7,10 @@ namespace caravan::cli {
 const std::vector<option>& common_options(talks_to peer) {
   static const std::vector<option> none;
   static const std::vector<option> node{
-    {"--node", "URL", "The node to ask; else CARAVAN_NODE, or http://127.0.0.1:7171"},
-    {"--token", "TOKEN", "The bearer token; better in CARAVAN_TOKEN, where other users do not see it"},
-    {"--config", "FILE", "Takes the address and the token from [http] of this file"},
-    {"--json", "", "Prints JSON"},
+      {"--node", "URL", "The node to ask; else CARAVAN_NODE, or http://127.0.0.1:7171"},
+      {"--token", "TOKEN", "The bearer token; better in CARAVAN_TOKEN, where other users do not see it"},
+      {"--config", "FILE", "Takes the address and the token from [http] of this file"},
+      {"--json", "", "Prints JSON"},
   };
   return peer == talks_to::node ? node : none;
 }

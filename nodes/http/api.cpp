@@ -1,5 +1,6 @@
 #include "nodes/http/api.hpp"
 
+#include "nodes/http/api_created.hpp"
 #include "nodes/http/api_json.hpp"
 #include "nodes/http/api_parts.hpp"
 #include "nodes/node_runtime.hpp"
@@ -23,8 +24,10 @@ void change_route(api a, std::string_view method, std::string_view pattern, role
     if (const auto origin = r.header("Origin")) {
       const auto host = r.header("Host").value_or("");
       const auto scheme_end = origin->find("://");
-      if (host.empty() || scheme_end == std::string_view::npos || !equal_any_case(origin->substr(scheme_end + 3), host)) {
-        answer.reply(error{errc::forbidden, "the page " + std::string(*origin) + " may not change this node; only its own pages and programs may"});
+      if (host.empty() || scheme_end == std::string_view::npos ||
+          !equal_any_case(origin->substr(scheme_end + 3), host)) {
+        answer.reply(error{errc::forbidden, "the page " + std::string(*origin) +
+                                                " may not change this node; only its own pages and programs may"});
         return;
       }
     }
@@ -43,14 +46,16 @@ error no_such_queue(const node_runtime& node, std::string_view name) {
     text += with_nearest(name, names);
   else
     text += "\"" + std::string(name.substr(0, 128)) + "\"";
-  text += node.settings().node.auto_create ? " (a push makes it)"
-                                           : " (add [queue.NAME] to the node's configuration, or AUTO_CREATE = true to [node])";
+  text += node.settings().node.auto_create
+              ? " (a push makes it)"
+              : " (add [queue.NAME] to the node's configuration, or AUTO_CREATE = true to [node])";
   return {errc::not_found, text};
 }
 
 }  // namespace http
 
 void add_api(http::server& web, node_runtime& node) {
+  http::open_created(node);
   const http::api a{web, node};
   http::add_health_routes(a);
   http::add_queue_routes(a);

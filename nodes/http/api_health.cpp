@@ -7,29 +7,31 @@ namespace caravan::http {
 namespace {
 
 constexpr std::string_view front_page =
-  "Caravan: durable job queues.\n"
-  "\n"
-  "  POST   /v1/queues/{queue}/jobs            push: a job, an array of jobs, or JSON lines\n"
-  "  GET    /v1/queues                         all queues\n"
-  "  GET    /v1/queues/{queue}                 one queue\n"
-  "  POST   /v1/queues/{queue}/pause|resume|flush|drain|purge|scale\n"
-  "  GET    /v1/queues/{queue}/jobs?state=waiting|delayed|running|dead\n"
-  "  GET    /v1/jobs/{id}                      one job\n"
-  "  POST   /v1/jobs/{id}/retry\n"
-  "  DELETE /v1/jobs/{id}\n"
-  "  GET    /v1/node                           this node\n"
-  "  GET    /healthz, /readyz                  for supervisors and load balancers\n"
-  "\n"
-  "  curl -d '{\"payload\": {\"to\": \"ann@example.org\"}}' http://HOST/v1/queues/mail/jobs\n"
-  "\n"
-  "All of it: docs/http-api.md. The command line: caravan help.\n";
+    "Caravan: durable job queues.\n"
+    "\n"
+    "  POST   /v1/queues/{queue}/jobs            push: a job, an array of jobs, or JSON lines\n"
+    "  GET    /v1/queues                         all queues\n"
+    "  GET    /v1/queues/{queue}                 one queue\n"
+    "  POST   /v1/queues/{queue}/pause|resume|flush|drain|purge|scale\n"
+    "  GET    /v1/queues/{queue}/jobs?state=waiting|delayed|running|dead\n"
+    "  GET    /v1/jobs/{id}                      one job\n"
+    "  POST   /v1/jobs/{id}/retry\n"
+    "  DELETE /v1/jobs/{id}\n"
+    "  GET    /v1/node                           this node\n"
+    "  GET    /healthz, /readyz                  for supervisors and load balancers\n"
+    "\n"
+    "  curl -d '{\"payload\": {\"to\": \"ann@example.org\"}}' http://HOST/v1/queues/mail/jobs\n"
+    "\n"
+    "All of it: docs/http-api.md. The command line: caravan help.\n";
 
 }  // namespace
 
 void add_health_routes(api a) {
-  a.web.route("GET", "/", role::anyone, [](const request&, const responder& answer) { answer.reply(text_response(std::string(front_page))); });
+  a.web.route("GET", "/", role::anyone,
+              [](const request&, const responder& answer) { answer.reply(text_response(std::string(front_page))); });
 
-  a.web.route("GET", "/healthz", role::anyone, [](const request&, const responder& answer) { answer.reply(text_response("ok\n")); });
+  a.web.route("GET", "/healthz", role::anyone,
+              [](const request&, const responder& answer) { answer.reply(text_response("ok\n")); });
 
   a.web.route("GET", "/readyz", role::anyone, [a](const request&, const responder& answer) {
     const auto wrong = a.node.not_ready();

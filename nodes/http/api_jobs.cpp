@@ -1,5 +1,6 @@
 #include "config/read_settings.hpp"
 #include "config/values.hpp"
+#include "nodes/http/api_created.hpp"
 #include "nodes/http/api_json.hpp"
 #include "nodes/http/api_parts.hpp"
 #include "nodes/http/api_push.hpp"
@@ -19,7 +20,8 @@ using queue_ptr = std::shared_ptr<hosted_queue>;
 std::string id_text(const hosted_queue& q, item_id id) { return to_string(job_id{q.name(), id}); }
 
 error about(const hosted_queue& q, const error& e) {
-  if (e.text.find("\"" + q.name() + "\"") != std::string::npos || e.text.find(q.name() + ".") != std::string::npos) return e;
+  if (e.text.find("\"" + q.name() + "\"") != std::string::npos || e.text.find(q.name() + ".") != std::string::npos)
+    return e;
   return {e.code, "queue \"" + q.name() + "\": " + e.text};
 }
 
@@ -28,8 +30,9 @@ error about(const hosted_queue& q, const error& e) {
 response one_pushed(const hosted_queue& q, const pushed& p) {
   if (p.stored) return json_response(dump({{"id", id_text(q, p.id)}}), 201);
   if (p.repeated) return json_response(dump({{"id", id_text(q, p.id)}, {"repeated", true}}), 201);
-  auto refused = problem(error{errc::already_in_queue, "queue \"" + q.name() + "\": an equal item waits already as job " +
-                                                         id_text(q, p.id) + "; there is nothing to do"});
+  auto refused =
+      problem(error{errc::already_in_queue, "queue \"" + q.name() + "\": an equal item waits already as job " +
+                                                id_text(q, p.id) + "; there is nothing to do"});
   auto body = ordered_json::parse(refused.body);
   body["holder"] = id_text(q, p.id);
   refused.body = dump(body);
@@ -52,7 +55,8 @@ response many_pushed(const hosted_queue& q, const std::vector<pushed>& list) {
   return json_response(dump({{"stored", stored}, {"jobs", std::move(jobs)}}), 201);
 }
 
-void reply_pushed(const hosted_queue& q, push_form form, const expected<std::vector<pushed>>& done, const responder& answer) {
+void reply_pushed(const hosted_queue& q, push_form form, const expected<std::vector<pushed>>& done,
+                  const responder& answer) {
   if (!done)
     answer.reply(about(q, done.failure()));
   else if (form == push_form::single)
@@ -90,7 +94,8 @@ void push_to(const api& a, const queue_ptr& q, const request& r, const responder
       [q, form, answer](expected<push_results> done) {
         if (!done) {
           auto e = done.failure();
-          if (e.code == errc::timed_out) e.text += "; send it again with the same Idempotency-Key, which never stores it twice";
+          if (e.code == errc::timed_out)
+            e.text += "; send it again with the same Idempotency-Key, which never stores it twice";
           reply_pushed(*q, form, e, answer);
           return;
         }
@@ -107,17 +112,20 @@ void push(const api& a, request r, const responder& answer) {
     push_to(a, q, r, answer);
   } else if (!a.node.settings().node.auto_create || !config::is_valid_name(name)) {
     if (a.node.settings().node.auto_create)
-      answer.reply(error{errc::invalid_argument, "queue \"" + name.substr(0, 128) + "\": a name has 1 to 128 letters, digits, -, _ or ."});
+      answer.reply(error{errc::invalid_argument,
+                         "queue \"" + name.substr(0, 128) + "\": a name has 1 to 128 letters, digits, -, _ or ."});
     else
       answer.reply(no_such_queue(a.node, name));
   } else {
     // Opening a storage may wait for a disk, or 10 s for its lock.
     a.web.post_blocking(answer, [a, name, r = std::move(r)](const responder& later) {
       const auto made = a.node.find_or_create(name);
-      if (made)
-        push_to(a, *made, r, later);
-      else
+      if (!made) {
         later.reply(made.failure());
+        return;
+      }
+      remember_created(a.node, name);
+      push_to(a, *made, r, later);
     });
   }
 }
@@ -155,8 +163,13 @@ ordered_json to_json(const hosted_queue& q, const job_status& st) {
 class listing : public std::enable_shared_from_this<listing> {
 public:
   listing(api a, queue_ptr q, responder answer, job_phase wanted, std::size_t limit)
-    : a_(a), q_(std::move(q)), answer_(std::move(answer)), wanted_(wanted), limit_(limit), now_(a.node.clock().wall()) {
-    place_.limit = 500;
+      : a_(a),
+        q_(std::move(q)),
+        answer_(std::move(answer)),
+        wanted_(wanted),
+        limit_(limit),
+        now_(a.node.clock().wall()) {
+    place_.limit = 100;
     if (wanted == job_phase::dead) place_.state = record_state::dead;
     if (wanted == job_phase::delayed) {
       place_.state = record_state::delayed;
@@ -174,15 +187,31 @@ public:
     place_.after_id = *id;
     const auto due = last > 1 ? config::parse_integer(cursor.substr(2, last - 2)) : std::nullopt;
     switch (cursor[0]) {
-      case 'w': place_.state = record_state::waiting; return wanted_ == job_phase::waiting || wanted_ == job_phase::running;
-      case 'x': place_.state = record_state::dead; return wanted_ == job_phase::dead;
+      case 'w':
+        place_.state = record_state::waiting;
+        return wanted_ == job_phase::waiting || wanted_ == job_phase::running;
+      case 'x':
+        place_.state = record_state::dead;
+        return wanted_ == job_phase::dead;
       case 'd':
         if (!due || wanted_ == job_phase::dead) return false;
         place_.state = record_state::delayed;
         place_.after_due = wall_time{std::chrono::milliseconds{*due}};
         return true;
-      default: return false;
+      default:
+        return false;
     }
+  }
+
+  /// For running jobs, which stand at the head: asks how many there are, so as not to read all that waits behind them.
+  void count_first() {
+    ask(a_.node.system(), q_->actor(), get_queue_status{}, ask_patience,
+        [me = shared_from_this()](expected<queue_status> st) {
+          if (!st) return void(me->answer_.reply(about(*me->q_, st.failure())));
+          me->expected_ = st->counts.running;
+          if (me->expected_ == 0) return me->finish(false);
+          me->step();
+        });
   }
 
   void step() {
@@ -196,14 +225,19 @@ public:
   }
 
 private:
+  static constexpr std::size_t most_bytes = 8u << 20;  ///< a page of large jobs is shorter
+
   void take(job_list& page) {
     for (auto& j : page.jobs) {
-      if (place_.state == record_state::delayed && wanted_ != job_phase::delayed && j.item.due > now_) return finish(false);
+      if (place_.state == record_state::delayed && wanted_ != job_phase::delayed && j.item.due > now_)
+        return finish(false);
       place_.after_due = j.item.due;
       place_.after_id = j.item.id;
       if (j.phase != wanted_) continue;
+      bytes_ += j.item.payload.size();
       jobs_.push_back(to_json(*q_, j));
-      if (jobs_.size() == limit_) return finish(true);
+      if (jobs_.size() == limit_ || bytes_ >= most_bytes) return finish(true);
+      if (jobs_.size() == expected_) return finish(false);
     }
     // An empty page may have held only items that were handled meanwhile: once more, without them.
     empty_pages_ = page.jobs.empty() ? empty_pages_ + 1 : 0;
@@ -221,9 +255,15 @@ private:
     if (more) {
       const auto id = to_string(place_.after_id);
       switch (place_.state) {
-        case record_state::waiting: body["next"] = "w." + id; break;
-        case record_state::dead: body["next"] = "x." + id; break;
-        case record_state::delayed: body["next"] = "d." + std::to_string(place_.after_due.time_since_epoch().count()) + "." + id; break;
+        case record_state::waiting:
+          body["next"] = "w." + id;
+          break;
+        case record_state::dead:
+          body["next"] = "x." + id;
+          break;
+        case record_state::delayed:
+          body["next"] = "d." + std::to_string(place_.after_due.time_since_epoch().count()) + "." + id;
+          break;
       }
     }
     answer_.reply(json_response(dump(body)));
@@ -237,6 +277,8 @@ private:
   wall_time now_;
   list_jobs place_;
   int empty_pages_ = 0;
+  std::size_t bytes_ = 0;                                           ///< of payloads so far
+  std::size_t expected_ = std::numeric_limits<std::size_t>::max();  ///< there are no more than these
   ordered_json jobs_ = ordered_json::array();
 };
 
@@ -250,15 +292,20 @@ void list(const api& a, const queue_ptr& q, const request& r, const responder& a
   const auto limit = config::parse_integer(r.query_value("limit").value_or("100"));
   if (!limit || *limit < 1 || *limit > 1000) return bad("?limit= must be a whole number from 1 to 1000");
   for (const auto& f : r.query.list())
-    if (f.name != "state" && f.name != "limit" && f.name != "after") return bad("there is no query \"" + f.name + "\"; there are state, limit, after");
+    if (f.name != "state" && f.name != "limit" && f.name != "after")
+      return bad("there is no query \"" + f.name + "\"; there are state, limit, after");
   if (!q->actor()) {
     answer.reply(json_response("{\"jobs\":[],\"next\":null}"));  // a dummy queue keeps nothing
     return;
   }
   const auto page = std::make_shared<listing>(a, q, answer, *wanted, static_cast<std::size_t>(*limit));
-  if (const auto after = r.query_value("after"); after && !page->go_after(*after))
+  const auto after = r.query_value("after");
+  if (after && !page->go_after(*after))
     return bad("?after= must be the \"next\" of an earlier answer for the same state");
-  page->step();
+  if (*wanted == job_phase::running && !after)
+    page->count_first();
+  else
+    page->step();
 }
 
 /// Finds the queue of the job that the path names.
@@ -268,7 +315,8 @@ handler on_job(api a, job_handler h) {
     const auto text = r.param("id");
     const auto id = parse_job_id(text);
     if (!id) {
-      answer.reply(error{errc::invalid_argument, "\"" + std::string(text.substr(0, 200)) + "\" is no job's id; it looks like mail.01hq3k5v2x8rt"});
+      answer.reply(error{errc::invalid_argument, "\"" + std::string(text.substr(0, 200)) +
+                                                     "\" is no job's id; it looks like mail.01hq3k5v2x8rt"});
       return;
     }
     const auto q = a.node.find(id->queue);
@@ -293,7 +341,8 @@ void show(const api& a, const queue_ptr& q, item_id id, const responder& answer)
 void change(const api& a, const queue_ptr& q, item_id id, job_change what, const responder& answer) {
   ask(a.node.system(), q->actor(), change_job{id, what}, ask_patience, [q, id, what, answer](expected<ack> done) {
     if (done)
-      answer.reply(json_response(dump({{"id", id_text(*q, id)}, {"done", what == job_change::retry ? "retry" : "delete"}})));
+      answer.reply(
+          json_response(dump({{"id", id_text(*q, id)}, {"done", what == job_change::retry ? "retry" : "delete"}})));
     else
       answer.reply(about(*q, done.failure()));
   });
@@ -304,15 +353,18 @@ void change(const api& a, const queue_ptr& q, item_id id, job_change what, const
 void add_job_routes(api a) {
   change_route(a, "POST", "/v1/queues/{queue}/jobs", role::push,
                [a](request r, const responder& answer) { push(a, std::move(r), answer); });
-  a.web.route("GET", "/v1/queues/{queue}/jobs", role::read,
-              on_queue(a, [a](const queue_ptr& q, const request& r, const responder& answer) { list(a, q, r, answer); }));
+  a.web.route(
+      "GET", "/v1/queues/{queue}/jobs", role::read,
+      on_queue(a, [a](const queue_ptr& q, const request& r, const responder& answer) { list(a, q, r, answer); }));
   a.web.route("GET", "/v1/jobs/{id}", role::read, on_job(a, show));
-  change_route(a, "POST", "/v1/jobs/{id}/retry", role::admin, on_job(a, [](const api& x, const queue_ptr& q, item_id id, const responder& answer) {
-    change(x, q, id, job_change::retry, answer);
-  }));
-  change_route(a, "DELETE", "/v1/jobs/{id}", role::admin, on_job(a, [](const api& x, const queue_ptr& q, item_id id, const responder& answer) {
-    change(x, q, id, job_change::remove, answer);
-  }));
+  change_route(a, "POST", "/v1/jobs/{id}/retry", role::admin,
+               on_job(a, [](const api& x, const queue_ptr& q, item_id id, const responder& answer) {
+                 change(x, q, id, job_change::retry, answer);
+               }));
+  change_route(a, "DELETE", "/v1/jobs/{id}", role::admin,
+               on_job(a, [](const api& x, const queue_ptr& q, item_id id, const responder& answer) {
+                 change(x, q, id, job_change::remove, answer);
+               }));
 }
 
 }  // namespace caravan::http

@@ -35,7 +35,8 @@ public:
     if (why_.empty()) {
       // "[json.exception.parse_error.101] parse error at line 1, column 8: ..." without the library's own number.
       std::string_view text = e.what();
-      if (const auto end = text.find("] "); text.starts_with('[') && end != std::string_view::npos) text.remove_prefix(end + 2);
+      if (const auto end = text.find("] "); text.starts_with('[') && end != std::string_view::npos)
+        text.remove_prefix(end + 2);
       why_ = text;
     }
     return base::parse_error(at, token, e);
@@ -73,7 +74,9 @@ expected<json> parse_json(std::string_view text) {
   return value;
 }
 
-std::string dump(const ordered_json& value) { return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
+std::string dump(const ordered_json& value) {
+  return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
 
 object_reader::object_reader(const json& object, std::string what) : object_(object), what_(std::move(what)) {
   if (!object_.is_object()) complain("must be a JSON object, not " + std::string(object_.type_name()));
@@ -117,7 +120,8 @@ std::optional<std::int64_t> object_reader::whole_number(std::string_view name, s
   const bool fits = m->is_number_integer() && (!m->is_number_unsigned() || m->get<std::uint64_t>() <= INT64_MAX);
   const auto value = fits ? m->get<std::int64_t>() : 0;
   if (!fits || value < least || value > most) {
-    complain("\"" + std::string(name) + "\" must be a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+    complain("\"" + std::string(name) + "\" must be a whole number from " + std::to_string(least) + " to " +
+             std::to_string(most));
     return std::nullopt;
   }
   return value;
@@ -131,7 +135,8 @@ std::optional<std::chrono::milliseconds> object_reader::duration(std::string_vie
     value = config::parse_duration(m->get_ref<const std::string&>());
   } else if (m->is_number()) {
     const auto seconds = m->get<double>();
-    if (std::isfinite(seconds) && std::abs(seconds) < 9e9) value = std::chrono::nanoseconds(std::llround(seconds * 1e9));
+    if (std::isfinite(seconds) && std::abs(seconds) < 9e9)
+      value = std::chrono::nanoseconds(std::llround(seconds * 1e9));
   }
   if (!value) {
     complain("\"" + std::string(name) + "\" must be a duration like \"5s\" or \"1h30m\", or a number of seconds");
@@ -149,14 +154,16 @@ std::optional<system_time> object_reader::instant(std::string_view name) {
   if (!value) return std::nullopt;
   const auto at = parse_instant(*value);
   if (!at)
-    complain("\"" + std::string(name) + "\" must be an instant with its zone like \"2026-05-01T12:00:00Z\" (RFC 3339), from 1970 to 2199");
+    complain("\"" + std::string(name) +
+             "\" must be an instant with its zone like \"2026-05-01T12:00:00Z\" (RFC 3339), from 1970 to 2199");
   return at;
 }
 
 expected<void> object_reader::done(std::span<const std::string_view> known) {
   if (object_.is_object())
     for (const auto& [name, value] : object_.items())
-      if (std::find(known.begin(), known.end(), name) == known.end()) complain("there is no field " + with_nearest(name, known));
+      if (std::find(known.begin(), known.end(), name) == known.end())
+        complain("there is no field " + with_nearest(name, known));
   if (mistake_) return *mistake_;
   return {};
 }
@@ -176,7 +183,8 @@ std::optional<system_time> parse_instant(std::string_view text) {
   if (text.starts_with('.')) {
     std::size_t n = 1;
     int scale = 100;
-    for (; n < text.size() && text[n] >= '0' && text[n] <= '9'; ++n, scale /= 10) fraction += scale * (text[n] - '0') * 1ms;
+    for (; n < text.size() && text[n] >= '0' && text[n] <= '9'; ++n, scale /= 10)
+      fraction += scale * (text[n] - '0') * 1ms;
     if (n == 1) return std::nullopt;
     text.remove_prefix(n);
   }
@@ -197,10 +205,11 @@ std::string format_instant(system_time at) {
   const ch::year_month_day date{day};
   const ch::hh_mm_ss time{ms - day};
   std::array<char, 64> text{};
-  const auto n = std::snprintf(text.data(), text.size(), "%04d-%02u-%02uT%02d:%02d:%02d.%03dZ", static_cast<int>(date.year()),
-                               static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                               static_cast<int>(time.hours().count()), static_cast<int>(time.minutes().count()),
-                               static_cast<int>(time.seconds().count()), static_cast<int>(time.subseconds().count()));
+  const auto n =
+      std::snprintf(text.data(), text.size(), "%04d-%02u-%02uT%02d:%02d:%02d.%03dZ", static_cast<int>(date.year()),
+                    static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                    static_cast<int>(time.hours().count()), static_cast<int>(time.minutes().count()),
+                    static_cast<int>(time.seconds().count()), static_cast<int>(time.subseconds().count()));
   return {text.data(), static_cast<std::size_t>(n)};
 }
 
@@ -214,7 +223,9 @@ std::string base64(std::string_view bytes) {
   std::string text;
   text.reserve((bytes.size() + 2) / 3 * 4);
   for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const auto byte = [&](std::size_t k) { return i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u; };
+    const auto byte = [&](std::size_t k) {
+      return i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u;
+    };
     const auto three = byte(0) << 16 | byte(1) << 8 | byte(2);
     for (unsigned k = 0; k < 4; ++k) text.push_back(i + k > bytes.size() ? '=' : letters[three >> (18 - 6 * k) & 63]);
   }
@@ -223,7 +234,8 @@ std::string base64(std::string_view bytes) {
 
 std::string with_nearest(std::string_view word, std::span<const std::string_view> candidates) {
   auto text = "\"" + std::string(word.substr(0, 128)) + "\"";
-  if (const auto near = config::nearest(word, candidates); !near.empty()) return text + "; did you mean \"" + std::string(near) + "\"?";
+  if (const auto near = config::nearest(word, candidates); !near.empty())
+    return text + "; did you mean \"" + std::string(near) + "\"?";
   text += "; there are";
   for (std::size_t i = 0; i < candidates.size(); ++i) text += (i ? ", " : " ") + std::string(candidates[i]);
   return text;

@@ -13,13 +13,13 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::array<std::string_view, 8> known_fields{"payload", "delay", "at", "key", "idempotency_key", "max_attempts",
-                                                       "timeout", "headers"};
+constexpr std::array<std::string_view, 8> known_fields{"payload",         "delay",        "at",      "key",
+                                                       "idempotency_key", "max_attempts", "timeout", "headers"};
 
 bool is_lines(std::string_view content_type) {
   const auto type = content_type.substr(0, content_type.find_first_of("; "));
-  return std::ranges::any_of(std::array<std::string_view, 4>{"application/x-ndjson", "application/ndjson", "application/jsonl",
-                                                             "application/x-jsonlines"},
+  return std::ranges::any_of(std::array<std::string_view, 4>{"application/x-ndjson", "application/ndjson",
+                                                             "application/jsonl", "application/x-jsonlines"},
                              [&](std::string_view t) { return equal_any_case(t, type); });
 }
 
@@ -47,15 +47,16 @@ expected<item_draft> read_item(const json& job, const std::string& what, std::si
   o.delay = delay.value_or(0ms);
   o.key = in.text("key").value_or("");
   o.idempotency_key = in.text("idempotency_key").value_or("");
-  o.max_attempts = static_cast<std::uint32_t>(in.whole_number("max_attempts", 0, std::numeric_limits<std::uint32_t>::max()).value_or(0));
+  o.max_attempts = static_cast<std::uint32_t>(
+      in.whole_number("max_attempts", 0, std::numeric_limits<std::uint32_t>::max()).value_or(0));
   o.timeout = in.duration("timeout").value_or(0ms);
   read_headers(in, o);
   if (auto ok = in.done(known_fields); !ok) return ok.failure();
   d.payload = payload->dump();
   if (d.payload.size() > max_item_size)
-    return {errc::too_large, what + ": a payload of " + std::to_string(d.payload.size()) + " bytes exceeds MAX_ITEM_SIZE = " +
-                               std::to_string(max_item_size) +
-                               "; store the data elsewhere and push a reference, or raise MAX_ITEM_SIZE"};
+    return {errc::too_large, what + ": a payload of " + std::to_string(d.payload.size()) +
+                                 " bytes exceeds MAX_ITEM_SIZE = " + std::to_string(max_item_size) +
+                                 "; store the data elsewhere and push a reference, or raise MAX_ITEM_SIZE"};
   return d;
 }
 
@@ -63,7 +64,8 @@ error at_place(const std::string& what, const error& e) { return {e.code, what +
 
 }  // namespace
 
-expected<push_call> read_push(std::string_view body, const push_headers& headers, std::size_t max_item_size, system_time now) {
+expected<push_call> read_push(std::string_view body, const push_headers& headers, std::size_t max_item_size,
+                              system_time now) {
   push_call call;
   const auto add = [&](const json& job, const std::string& what) -> expected<void> {
     auto d = read_item(job, what, max_item_size, now);
@@ -104,7 +106,8 @@ expected<push_call> read_push(std::string_view body, const push_headers& headers
       o.idempotency_key = headers.idempotency_key;
       if (call.form != push_form::single) o.idempotency_key += "." + std::to_string(i);
     }
-    const bool traced = std::ranges::any_of(o.headers, [](const auto& h) { return equal_any_case(h.first, "traceparent"); });
+    const bool traced =
+        std::ranges::any_of(o.headers, [](const auto& h) { return equal_any_case(h.first, "traceparent"); });
     if (!headers.traceparent.empty() && !traced) o.headers.emplace_back("traceparent", headers.traceparent);
   }
   return call;

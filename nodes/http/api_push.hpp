@@ -25,7 +25,7 @@ struct push_headers {
 
 /// All or nothing: one bad item refuses the whole, and the error names it (by its place from 0, or its line from 1).
 /// too_large when a payload exceeds `max_item_size`.
-[[nodiscard]] expected<push_call> read_push(std::string_view body, const push_headers& headers, std::size_t max_item_size,
-                                            std::chrono::system_clock::time_point now);
+[[nodiscard]] expected<push_call> read_push(std::string_view body, const push_headers& headers,
+                                            std::size_t max_item_size, std::chrono::system_clock::time_point now);
 
 }  // namespace caravan::http

@@ -148,9 +148,7 @@ expected<json> read_body(const request& r) {
   return body;
 }
 
-std::string who(const request& r) {
-  return r.header("Authorization") ? r.remote + " (admin token)" : r.remote;
-}
+std::string who(const request& r) { return r.header("Authorization") ? r.remote + " (admin token)" : r.remote; }
 
 // The queue as it is now: what a change is answered with.
 template <class T>
@@ -172,7 +170,11 @@ on_answer<T> then_show(const api& a, const queue_ptr& q, const responder& answer
 /// For what a queue without an actor cannot do.
 bool refuse_dummy(const queue_ptr& q, std::string_view done, const responder& answer) {
   if (q->actor()) return false;
-  answer.reply(error{errc::not_supported, "queue \"" + q->name() + "\": is of TYPE = dummy, which keeps nothing and runs its handler inside push, and cannot be " + std::string(done)});
+  answer.reply(
+      error{errc::not_supported,
+            "queue \"" + q->name() +
+                "\": is of TYPE = dummy, which keeps nothing and runs its handler inside push, and cannot be " +
+                std::string(done)});
   return true;
 }
 
@@ -189,7 +191,8 @@ void pause(const api& a, const queue_ptr& q, const request& r, const responder& 
   p.by = who(r);
   if (length) p.until = now + *length;
   if (until) p.until = std::chrono::floor<std::chrono::milliseconds>(*until);
-  if ((until || length) && p.until <= now) in.complain("ends before it begins; give a later \"until\", or none to pause until resume");
+  if ((until || length) && p.until <= now)
+    in.complain("ends before it begins; give a later \"until\", or none to pause until resume");
   constexpr std::array<std::string_view, 2> known{"until", "for"};
   if (const auto ok = in.done(known); !ok) return void(answer.reply(ok.failure()));
   ask(a.node.system(), q->actor(), std::move(p), ask_patience, then_show<ack>(a, q, answer));
@@ -251,30 +254,37 @@ void scale(const api& a, const queue_ptr& q, const request& r, const responder& 
   if (const auto ok = in.done(known); !ok) return void(answer.reply(ok.failure()));
   const auto pool = q->pool();
   if (!pool) {
-    answer.reply(error{errc::conflict, "queue \"" + q->name() + "\": has no handler on this node, so there are no workers to scale; set HANDLER in [queue." + q->name() + "]"});
+    answer.reply(error{errc::conflict,
+                       "queue \"" + q->name() +
+                           "\": has no handler on this node, so there are no workers to scale; set HANDLER in [queue." +
+                           q->name() + "]"});
     return;
   }
-  ask(a.node.system(), pool, set_max_workers{static_cast<std::int32_t>(*most)}, ask_patience, then_show<ack>(a, q, answer));
+  ask(a.node.system(), pool, set_max_workers{static_cast<std::int32_t>(*most)}, ask_patience,
+      then_show<ack>(a, q, answer));
 }
 
 }  // namespace
 
 void add_queue_routes(api a) {
-  a.web.route("GET", "/v1/queues", role::read, [a](const request&, const responder& answer) { list_queues(a, answer); });
+  a.web.route("GET", "/v1/queues", role::read,
+              [a](const request&, const responder& answer) { list_queues(a, answer); });
 
-  a.web.route("GET", "/v1/queues/{queue}", role::read, on_queue(a, [a](const queue_ptr& q, const request&, const responder& answer) {
-    ask_info(a, q, [answer](expected<queue_info> i) {
-      if (i)
-        answer.reply(json_response(dump(to_json(*i))));
-      else
-        answer.reply(i.failure());
-    });
-  }));
+  a.web.route("GET", "/v1/queues/{queue}", role::read,
+              on_queue(a, [a](const queue_ptr& q, const request&, const responder& answer) {
+                ask_info(a, q, [answer](expected<queue_info> i) {
+                  if (i)
+                    answer.reply(json_response(dump(to_json(*i))));
+                  else
+                    answer.reply(i.failure());
+                });
+              }));
 
   using action = void (*)(const api&, const queue_ptr&, const request&, const responder&);
   const auto add = [a](std::string_view verb, action act) {
-    change_route(a, "POST", "/v1/queues/{queue}/" + std::string(verb), role::admin,
-                 on_queue(a, [a, act](const queue_ptr& q, const request& r, const responder& answer) { act(a, q, r, answer); }));
+    change_route(
+        a, "POST", "/v1/queues/{queue}/" + std::string(verb), role::admin,
+        on_queue(a, [a, act](const queue_ptr& q, const request& r, const responder& answer) { act(a, q, r, answer); }));
   };
   add("pause", pause);
   add("resume", resume);

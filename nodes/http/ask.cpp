@@ -28,24 +28,24 @@ void ask_once(caf::actor_system& system, const Actor& whom, Message what, std::c
       self->quit();
     });
     self->request(whom, patience, std::move(what))
-      .then(
-        [self, tell](Reply& r) {
-          tell(std::move(r));
-          self->quit();
-        },
-        [self, tell](caf::error& e) {
-          tell(from_caf(e));
-          self->quit();
-        });
+        .then(
+            [self, tell](Reply& r) {
+              tell(std::move(r));
+              self->quit();
+            },
+            [self, tell](caf::error& e) {
+              tell(from_caf(e));
+              self->quit();
+            });
   });
 }
 
 }  // namespace
 
-#define CARAVAN_ASK(whom_type, message_type, reply_type)                                                   \
-  void ask(caf::actor_system& system, const whom_type& whom, message_type what,                            \
-           std::chrono::milliseconds patience, on_answer<reply_type> then) {                               \
-    ask_once<reply_type>(system, whom, std::move(what), patience, std::move(then));                        \
+#define CARAVAN_ASK(whom_type, message_type, reply_type)                                                            \
+  void ask(caf::actor_system& system, const whom_type& whom, message_type what, std::chrono::milliseconds patience, \
+           on_answer<reply_type> then) {                                                                            \
+    ask_once<reply_type>(system, whom, std::move(what), patience, std::move(then));                                 \
   }
 CARAVAN_ASK(queue_actor, push_items, push_results)
 CARAVAN_ASK(queue_actor, pause_queue, ack)
