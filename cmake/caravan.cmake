@@ -72,10 +72,12 @@ function(caravan_test name)
       target_link_libraries(test_${name} PRIVATE ${used})
     endif()
   endforeach()
-  add_test(NAME ${name} COMMAND test_${name} -n -v 3 ${ARG_ARGS})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
+  # The engine's own watchdog aborts after 30 s unless it is told otherwise; it goes off just before ctest's, and says so.
+  math(EXPR watchdog "${ARG_TIMEOUT} - 5")
+  add_test(NAME ${name} COMMAND test_${name} -n -v 3 -r ${watchdog} ${ARG_ARGS})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
 endfunction()
 

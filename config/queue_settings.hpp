@@ -18,7 +18,7 @@ struct queue_settings {
   std::string name;
   queue_type type = queue_type::level;      ///< TYPE
   std::string datadir;                      ///< DATADIR, absolute; level only
-  std::string conn_str;                     ///< CONN_STR; redis only, else empty
+  std::string conn_str;                     ///< CONN_STR; redis: checked and never empty; else as it was written
   std::string queue_full_name;              ///< NAME + QUEUE_NAME ("_queue"): the prefix of its rows
   std::string set_full_name;                ///< queue_full_name + SET_NAME ("_unique"): the prefix of its keys
   std::size_t length = 100'000;             ///< LENGTH >= 1. Items waiting before push answers queue_full

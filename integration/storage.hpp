@@ -6,7 +6,9 @@
 
 #include <caravan/error.hpp>
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -49,7 +51,11 @@ struct storage_counts {
   std::size_t waiting = 0;
   std::size_t delayed = 0;
   std::size_t dead = 0;
+  item_id last{};  ///< the highest id ever given out, as far as the store knows
 };
+
+/// Above every id.
+inline constexpr item_id no_item_limit{~std::uint64_t{0}};
 
 /// Where a read goes on: after this place. Waiting and dead records are in id order (due is ignored), delayed ones in
 /// (due, id) order. The default stands before everything.
@@ -75,7 +81,8 @@ public:
   /// taken, in the store or by an earlier record of the same call, is left out, and so is one whose idempotency key
   /// is known; both keep id 0. A record whose `due` is after `now` becomes delayed, every other one waiting.
   /// Results are in the order of `records`, which are updated in place (id, state, digest, pushed_at).
-  /// backend_failed: nothing is visible, but whether the bytes reached the disk is unknown.
+  /// backend_failed: nothing is visible and the ids are 0 again, but whether the bytes reached the disk is unknown.
+  /// A known idempotency key is looked at first: a repeated push of a unique item answers `repeated`.
   virtual expected<std::vector<append_result>> append(std::span<record> records, wall_time now) = 0;
 
   /// Up to `max` records of a state after the cursor, in order.
@@ -84,15 +91,18 @@ public:
   /// The record under this id, whatever its state; nothing when there is none (no error).
   virtual expected<std::optional<record>> find(item_id id) = 0;
 
-  /// Forgets records. One that is not there is no error: an acknowledgement may arrive twice. Frees their unique keys
-  /// where they still own them, except under until::time.
+  /// Forgets records. One that is not there, or is in another state than its ref says, is no error and nothing happens
+  /// to it: an acknowledgement may arrive twice, and a move may have been faster. Frees the unique keys that the erased
+  /// ones still own, except under until::time. Needs id, state and digest of the refs.
   /// `low_water`: no waiting record below it is needed any more; a later open need not look there. A lower bound: too
-  /// low costs a scan, too high would lose work.
+  /// low costs a scan, too high would lose work. A hint: a backend that knows better may ignore it.
   /// Need not be durable on return: what a crash takes back is delivered again.
   virtual expected<void> erase(std::span<const record_ref> refs, item_id low_water) = 0;
 
   /// Moves records between states, or rewrites them in place, all or none. One that is no longer there is left out in
-  /// silence (an erase won). Moving to dead frees the unique key. As durable as an append.
+  /// silence (an erase won). Name a record once in a call. Moving to dead frees the unique key, whatever the policy.
+  /// Moving to waiting or delayed takes it again if it is free and the policy is start or done: the item is in line
+  /// again. The record moves in either case. As durable as an append.
   virtual expected<void> update(std::span<const record_move> moves) = 0;
 
   /// Frees the unique keys that these records still own; the records stay.
@@ -101,11 +111,12 @@ public:
   /// The id that holds a unique key, or nothing. A simple queue holds none, whatever is in it.
   virtual expected<std::optional<item_id>> key_owner(const key_digest& digest) = 0;
 
-  /// Cheap: kept up to date, not counted.
+  /// Cheap: kept up to date, not counted. A delivered item counts where it is until it is erased.
   [[nodiscard]] virtual storage_counts count() const = 0;
 
-  /// Forgets every record of a state and frees their keys. Returns how many. Idempotency keys stay.
-  virtual expected<std::size_t> clear(record_state state) = 0;
+  /// Forgets every record of a state up to the id `through` and frees their keys, under until::time too. Returns how
+  /// many. Idempotency keys stay. Not all or none: after a failure some may be gone. What is appended meanwhile stays.
+  virtual expected<std::size_t> clear(record_state state, item_id through) = 0;
 
   /// Writes out what waits and lets go of the engine. Idempotent.
   virtual expected<void> close() = 0;

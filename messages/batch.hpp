@@ -34,6 +34,23 @@ struct item_outcome {
   std::chrono::milliseconds delay{0};  ///< `later`, and `failed` where the target asked for it (Retry-After); 0: the queue decides
 };
 
+template <class I>
+typename I::result_type inspect(I& f, batch& x) {
+  if constexpr (I::writes_state) {
+    auto items = std::make_shared<std::vector<record>>();
+    auto result = f(x.queue, x.token, x.lease, *items);
+    x.items = std::move(items);
+    return result;
+  } else {
+    static const std::vector<record> none;
+    return f(x.queue, x.token, x.lease, const_cast<std::vector<record>&>(x.items ? *x.items : none));
+  }
+}
+template <class I>
+typename I::result_type inspect(I& f, item_outcome& x) {
+  return f(x.index, x.what, x.text, x.delay);
+}
+
 using batch_result = std::vector<item_outcome>;
 
 /// One outcome for every item of a batch of `size`.

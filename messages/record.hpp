@@ -64,4 +64,19 @@ struct record_ref {
 
 inline record_ref ref_of(const record& r) { return {r.id, r.state, r.due, r.digest}; }
 
+// How CAF reads and writes them: by position, so append only.
+template <class I>
+typename I::result_type inspect(I& f, item_id& x) {
+  return f(x.value);
+}
+template <class I>
+typename I::result_type inspect(I& f, key_digest& x) {
+  return f(x.high, x.low);
+}
+template <class I>
+typename I::result_type inspect(I& f, record& x) {
+  return f(x.id, x.state, x.payload, x.key, x.digest, x.pushed_at, x.due, x.priority, x.attempts, x.max_attempts,
+           x.timeout, x.retention, x.deadline, x.order_by, x.idempotency_key, x.last_error, x.headers);
+}
+
 }  // namespace caravan

@@ -77,7 +77,8 @@ public:
     if (!has_value()) throw exception(failure());
     return **this;
   }
-  T&& value() && {
+  /// By value: `auto&& x = f().value()` must not dangle.
+  T value() && {
     if (!has_value()) throw exception(failure());
     return std::move(**this);
   }

@@ -1,0 +1,407 @@
+#include "actors/queue/queue_shell.hpp"
+
+#include "messages/caf_error.hpp"
+
+#include <caf/all.hpp>
+
+#include <algorithm>
+
+namespace caravan {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+using pointer = queue_actor::stateful_pointer<queue_shell_state>;
+
+constexpr std::size_t parked_most = 1'000;
+
+instant now_of(pointer self) { return {self->clock().now(), self->state.parts.clock->wall()}; }
+
+void perform(pointer self);
+
+// What pushing threads stored meanwhile becomes known to the core. perform() must follow.
+void take_announced(pointer self) {
+  auto& s = self->state;
+  s.parts.door->take(s.taken);
+  if (!s.taken.empty()) s.core->on_appended(s.taken, now_of(self), s.fx);
+}
+
+void log(pointer self, std::string_view what, const std::string& text) {
+  if (self->state.parts.log) self->state.parts.log(what, text);
+}
+
+queue_status status_of(pointer self) {
+  auto& s = self->state;
+  queue_status st;
+  st.name = s.parts.settings.name;
+  st.phase = s.core->phase();
+  st.paused_until = s.core->paused_until();
+  st.paused_by = s.core->phase() == queue_phase::paused ? s.paused_by : std::string{};
+  st.counts = s.core->counts();
+  st.pools = static_cast<std::uint32_t>(s.core->attached_pools());
+  st.oldest_waiting = s.core->oldest_waiting();
+  st.trouble = s.parts.health->text();
+  return st;
+}
+
+void send_changes(pointer self) {
+  auto& s = self->state;
+  if (s.changes.empty()) return;
+  ++s.changes_under_way;
+  self->request(s.parts.storekeeper, caf::infinite, std::exchange(s.changes, {}))
+    .then(
+      [self](ack) {
+        --self->state.changes_under_way;
+        perform(self);
+      },
+      [self](caf::error& e) {
+        --self->state.changes_under_way;
+        log(self, "storage", from_caf(e).text);
+        perform(self);
+      });
+}
+
+void send_load(pointer self, const queue_effects::load& l) {
+  const auto generation = l.generation;
+  const auto state = l.state;
+  self->request(self->state.parts.storekeeper, caf::infinite, store_load{l.state, l.after, l.max})
+    .then(
+      [self, generation, state](store_records& found) {
+        self->state.core->on_loaded(generation, state, std::move(found.records), now_of(self), self->state.fx);
+        perform(self);
+      },
+      [self, generation](caf::error& e) {
+        log(self, "storage", from_caf(e).text);
+        self->state.core->on_load_failed(generation, now_of(self), self->state.fx);
+        perform(self);
+      });
+}
+
+void push_or_park(pointer self, push_items items, caf::typed_response_promise<push_results> promise,
+                  std::chrono::steady_clock::time_point deadline) {
+  // The items are needed again when there is no room; they are shared with the message, not copied twice.
+  self->request(self->state.parts.storekeeper, caf::infinite, items)
+    .then([promise](push_results& r) mutable { promise.deliver(std::move(r)); },
+          [self, promise, deadline, items = std::move(items)](caf::error& e) mutable {
+            auto& s = self->state;
+            const bool full = e == to_caf({errc::queue_full, {}}) && items.items.size() <= s.parts.settings.length;
+            if (!full || s.stopped || s.parked.size() >= parked_most || self->clock().now() >= deadline) {
+              promise.deliver(std::move(e));
+              return;
+            }
+            s.parked.push_back({std::move(items), std::move(promise), deadline});
+            perform(self);
+          });
+}
+
+void unpark(pointer self, bool all) {
+  auto& s = self->state;
+  auto parked = std::exchange(s.parked, {});
+  const auto now = self->clock().now();
+  for (auto& p : parked) {
+    if (all || now >= p.deadline)
+      push_or_park(self, std::move(p.items), std::move(p.promise), p.deadline);
+    else
+      s.parked.push_back(std::move(p));
+  }
+}
+
+void schedule_tick(pointer self) {
+  auto& s = self->state;
+  auto wake = s.core->next_wake(now_of(self));
+  for (const auto& p : s.parked)
+    if (!wake || p.deadline < *wake) wake = p.deadline;
+  // A tick that comes too early does no harm, so only an earlier one is worth a new timer.
+  if (!wake || (s.tick_at && *s.tick_at <= *wake)) return;
+  s.tick_at = wake;
+  const auto wait = std::max(*wake - self->clock().now(), std::chrono::steady_clock::duration{0});
+  self->delayed_send(self, wait, queue_tick{++s.tick_round});
+}
+
+void deliver_stops(pointer self) {
+  auto& s = self->state;
+  if (!s.stopped || s.changes_under_way > 0 || !s.changes.empty()) return;
+  for (auto& p : std::exchange(s.stops, {})) p.deliver(status_of(self));
+}
+
+// Carries out what the core decided with the last event.
+void perform(pointer self) {
+  auto& s = self->state;
+  auto& fx = s.fx;
+  // Before a batch leaves: its handler may push the same key again at once.
+  if (!fx.release.empty()) {
+    if (auto ok = s.parts.store->release(fx.release); !ok) log(self, "storage", ok.failure().text);
+    fx.release.clear();
+  }
+  for (auto& out : fx.send) {
+    const auto it = s.pools.find(out.pool);
+    if (it != s.pools.end()) self->send(caf::actor_cast<worker_pool_actor>(it->second), std::move(out.work));
+  }
+  fx.send.clear();
+
+  const auto move_to = [](auto& to, auto& from) {
+    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+    from.clear();
+  };
+  // A clear comes after what was decided before it, and before what is decided after it.
+  if (!fx.clear.empty() && !s.changes.empty()) send_changes(self);
+  if (!fx.erase.empty() || !fx.move.empty()) s.changes.low_water = fx.low_water;
+  move_to(s.changes.move, fx.move);
+  move_to(s.changes.erase, fx.erase);
+  if (!fx.clear.empty()) s.changes.clear_through = fx.clear_through;
+  move_to(s.changes.clear, fx.clear);
+  if (!s.changes.clear.empty()) send_changes(self);
+  // While the storekeeper works, the rest gathers: that makes few large writes of many small ones.
+  if (s.changes_under_way == 0) send_changes(self);
+
+  for (const auto& l : std::exchange(fx.loads, {})) {
+    send_changes(self);  // a read must see what was decided before it
+    send_load(self, l);
+  }
+  const auto room = std::exchange(fx.room, 0);
+  s.parts.door->add_room(room);
+  for (auto& f : std::exchange(fx.flushes, {})) {
+    const auto node = s.flushes.extract(f.flush);
+    if (node.empty()) continue;
+    if (f.answer)
+      node.mapped().deliver(ack{});
+    else
+      node.mapped().deliver(to_caf(f.answer.failure()));
+  }
+  if (fx.stopped) {
+    fx.stopped = false;
+    s.stopped = true;
+    s.parts.door->close({errc::queue_closed, "queue \"" + s.parts.settings.name + "\": is stopped"});
+    unpark(self, true);
+  }
+  if (room > 0 && !s.parked.empty()) unpark(self, true);
+  deliver_stops(self);
+  schedule_tick(self);
+}
+
+caf::result<ack> answer(pointer self, const expected<void>& ok) {
+  perform(self);
+  if (!ok) return to_caf(ok.failure());
+  return ack{};
+}
+
+job_status finished_status(const finished_item& f) {
+  job_status st;
+  st.item.id = f.id;
+  st.item.attempts = f.attempts;
+  st.finished_at = f.at;
+  switch (f.what) {
+    case finished_item::kind::handled: st.phase = job_phase::handled; break;
+    case finished_item::kind::removed: st.phase = job_phase::removed; break;
+    case finished_item::kind::purged: st.phase = job_phase::purged; break;
+  }
+  return st;
+}
+
+job_phase phase_of(pointer self, const record& r) {
+  if (r.state == record_state::dead) return job_phase::dead;
+  if (self->state.core->is_running(r.id)) return job_phase::running;
+  const bool later = r.state == record_state::delayed && r.due > self->state.parts.clock->wall();
+  return later ? job_phase::delayed : job_phase::waiting;
+}
+
+caf::error no_such_job(pointer self, item_id id) {
+  return to_caf({errc::not_found, "job " + to_string(job_id{self->state.parts.settings.name, id}) +
+                                    ": is not here; it was handled or removed a while ago, or never existed"});
+}
+
+caf::result<job_status> find(pointer self, item_id id) {
+  // The core first: a row that is about to be erased is finished already.
+  if (const auto f = self->state.core->find_finished(id)) return finished_status(*f);
+  auto promise = self->make_response_promise<job_status>();
+  self->request(self->state.parts.storekeeper, caf::infinite, store_find{id})
+    .then(
+      [self, id, promise](store_records& found) mutable {
+        if (const auto f = self->state.core->find_finished(id)) {
+          promise.deliver(finished_status(*f));
+        } else if (found.records.empty()) {
+          promise.deliver(no_such_job(self, id));
+        } else {
+          job_status st;
+          st.phase = phase_of(self, found.records.front());
+          st.item = std::move(found.records.front());
+          promise.deliver(std::move(st));
+        }
+      },
+      [promise](caf::error& e) mutable { promise.deliver(std::move(e)); });
+  return promise;
+}
+
+caf::result<job_list> list(pointer self, const list_jobs& l) {
+  auto promise = self->make_response_promise<job_list>();
+  send_changes(self);
+  self->request(self->state.parts.storekeeper, caf::infinite, store_load{l.state, {l.after_due, l.after_id}, l.limit})
+    .then(
+      [self, promise](store_records& found) mutable {
+        job_list jobs;
+        for (auto& r : found.records) {
+          if (self->state.core->find_finished(r.id)) continue;
+          job_status st;
+          st.phase = phase_of(self, r);
+          st.item = std::move(r);
+          jobs.jobs.push_back(std::move(st));
+        }
+        promise.deliver(std::move(jobs));
+      },
+      [promise](caf::error& e) mutable { promise.deliver(std::move(e)); });
+  return promise;
+}
+
+caf::result<ack> change(pointer self, const change_job& c) {
+  auto promise = self->make_response_promise<ack>();
+  send_changes(self);
+  self->request(self->state.parts.storekeeper, caf::infinite, store_find{c.id})
+    .then(
+      [self, c, promise](store_records& found) mutable {
+        auto& s = self->state;
+        take_announced(self);  // the core must know the item before it changes it
+        if (found.records.empty() || s.core->find_finished(c.id)) {
+          promise.deliver(no_such_job(self, c.id));
+          perform(self);
+          return;
+        }
+        auto& r = found.records.front();
+        const auto ok = c.what == job_change::retry ? s.core->retry(std::move(r), now_of(self), s.fx)
+                                                    : s.core->remove(std::move(r), now_of(self), s.fx);
+        perform(self);
+        if (ok)
+          promise.deliver(ack{});
+        else
+          promise.deliver(to_caf(ok.failure()));
+      },
+      [promise](caf::error& e) mutable { promise.deliver(std::move(e)); });
+  return promise;
+}
+
+}  // namespace
+
+queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
+  auto& s = self->state;
+  s.core = std::make_unique<queue_core>(parts.settings, parts.store->count(), parts.first_token, parts.seed);
+  s.parts = std::move(parts);
+  self->set_down_handler([self](caf::down_msg& d) {
+    for (auto it = self->state.pools.begin(); it != self->state.pools.end(); ++it) {
+      if (it->second->address() != d.source) continue;
+      const auto pool = it->first;
+      self->state.pools.erase(it);
+      if (d.reason != caf::exit_reason::user_shutdown)
+        log(self, "pool", "a worker pool is gone: " + caf::to_string(d.reason) + "; what it had goes to others");
+      self->state.core->on_detach(pool, "its pool is gone", now_of(self), self->state.fx);
+      perform(self);
+      return;
+    }
+  });
+  s.core->on_start(now_of(self), s.fx);
+  perform(self);
+
+  return {
+    [self](items_stored) {
+      take_announced(self);
+      perform(self);
+    },
+    [self](const queue_tick& t) {
+      auto& st = self->state;
+      if (t.round != st.tick_round) return;
+      st.tick_at.reset();
+      unpark(self, false);
+      st.core->on_tick(now_of(self), st.fx);
+      perform(self);
+    },
+    [self](const attach_pool& a) -> caf::result<ack> {
+      if (!a.handle) return to_caf({errc::invalid_argument, "a worker pool without a handle cannot be attached"});
+      self->state.pools[a.pool] = a.handle;
+      self->monitor(a.handle);
+      self->state.core->on_attach(a.pool, a.kind, now_of(self), self->state.fx);
+      perform(self);
+      return ack{};
+    },
+    [self](const demand& d) {
+      self->state.core->on_demand(d, now_of(self), self->state.fx);
+      perform(self);
+    },
+    [self](const batch_done& d) {
+      self->state.core->on_done(d, now_of(self), self->state.fx);
+      perform(self);
+    },
+    [self](const renew_leases& r) { 
+      self->state.core->on_renew(r, now_of(self), self->state.fx);
+      perform(self);
+    },
+    [self](push_items& p) -> caf::result<push_results> {
+      auto promise = self->make_response_promise<push_results>();
+      push_or_park(self, std::move(p), promise, self->clock().now() + self->state.parts.settings.push_timeout);
+      return promise;
+    },
+    [self](const pause_queue& p) -> caf::result<ack> {
+      const auto ok = self->state.core->pause(p.until, now_of(self), self->state.fx);
+      if (ok) self->state.paused_by = p.by;
+      return answer(self, ok);
+    },
+    [self](resume_queue) -> caf::result<ack> {
+      const auto ok = self->state.core->resume(now_of(self), self->state.fx);
+      if (ok) self->state.parts.door->open();
+      return answer(self, ok);
+    },
+    [self](drain_queue) -> caf::result<ack> {
+      const auto& name = self->state.parts.settings.name;
+      const auto ok = self->state.core->drain(now_of(self), self->state.fx);
+      if (ok) self->state.parts.door->close({errc::queue_closed, "queue \"" + name + "\": is draining and takes no more items"});
+      return answer(self, ok);
+    },
+    [self](const flush_queue& f) -> caf::result<ack> {
+      auto& st = self->state;
+      if (f.timeout < 0ms) {
+        take_announced(self);
+        st.core->purge(record_state::waiting, now_of(self), st.fx);
+        perform(self);
+        return ack{};
+      }
+      const auto id = st.next_flush++;
+      auto promise = self->make_response_promise<ack>();
+      st.flushes.emplace(id, promise);
+      // Pushes that returned before this message was sent are part of it.
+      take_announced(self);
+      const auto now = now_of(self);
+      st.core->flush(id, now.steady + f.timeout, now, st.fx);
+      perform(self);
+      return promise;
+    },
+    [self](const purge_queue& p) -> caf::result<purged_count> {
+      auto& st = self->state;
+      take_announced(self);
+      const auto n = st.core->purge(p.state, now_of(self), st.fx);
+      perform(self);
+      return purged_count{n};
+    },
+    [self](const stop_queue& stop) -> caf::result<queue_status> {
+      auto& st = self->state;
+      auto promise = self->make_response_promise<queue_status>();
+      st.stops.push_back(promise);
+      st.parts.door->close({errc::queue_closed, "queue \"" + st.parts.settings.name + "\": is stopping"});
+      take_announced(self);
+      const auto now = now_of(self);
+      const bool rest = stop.timeout <= 0ms;
+      // Running the rest takes as long as it takes; the handlers' own timeouts bound it.
+      const auto deadline = rest ? std::chrono::steady_clock::time_point::max() : now.steady + stop.timeout;
+      st.core->stop(rest ? queue_core::stop_mode::run_rest : queue_core::stop_mode::hand_back, deadline, now, st.fx);
+      perform(self);
+      return promise;
+    },
+    [self](get_queue_status) -> caf::result<queue_status> {
+      take_announced(self);
+      perform(self);
+      return status_of(self);
+    },
+    [self](const find_job& f) -> caf::result<job_status> { return find(self, f.id); },
+    [self](const list_jobs& l) -> caf::result<job_list> { return list(self, l); },
+    [self](const change_job& c) -> caf::result<ack> { return change(self, c); },
+  };
+}
+
+}  // namespace caravan

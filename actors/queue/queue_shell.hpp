@@ -1,0 +1,62 @@
+#pragma once
+
+#include "actors/queue/intake.hpp"
+#include "actors/queue/queue_core.hpp"
+#include "actors/store/store_actor.hpp"
+#include "messages/queue_actor.hpp"
+#include "toolbox/clock.hpp"
+
+#include <caf/typed_event_based_actor.hpp>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+namespace caravan {
+
+/// What a queue's actor is made of. Whoever spawns it keeps `door` for the pushing threads.
+struct queue_parts {
+  config::queue_settings settings;
+  std::shared_ptr<storage> store;
+  std::shared_ptr<intake> door;
+  std::shared_ptr<trouble> health;
+  store_actor storekeeper;          ///< makes the storage's calls
+  const toolbox::clock* clock = nullptr;  ///< for wall-clock time; outlives the actor
+  std::uint64_t first_token = 1;
+  std::uint64_t seed = 0;
+  /// For the log: (what, text). May be empty.
+  std::function<void(std::string_view, const std::string&)> log;
+};
+
+struct queue_shell_state {
+  static inline const char* name = "queue";
+
+  queue_parts parts;
+  std::unique_ptr<queue_core> core;
+  queue_effects fx;
+  std::unordered_map<pool_id, caf::strong_actor_ptr> pools;
+  store_changes changes;              ///< decided, not yet sent to the storekeeper
+  std::size_t changes_under_way = 0;
+  std::vector<record> taken;
+  std::unordered_map<std::uint64_t, caf::typed_response_promise<ack>> flushes;
+  std::uint64_t next_flush = 1;
+  std::vector<caf::typed_response_promise<queue_status>> stops;
+  bool stopped = false;
+  struct parked_push {
+    push_items items;
+    caf::typed_response_promise<push_results> promise;
+    std::chrono::steady_clock::time_point deadline;
+  };
+  std::vector<parked_push> parked;    ///< waiting for room under LENGTH
+  std::optional<std::chrono::steady_clock::time_point> tick_at;
+  std::uint64_t tick_round = 0;
+  std::string paused_by;
+
+  queue_shell_state() = default;
+};
+
+/// The actor of one queue: feeds queue_core and carries out what it decides.
+queue_actor::behavior_type queue_behavior(queue_actor::stateful_pointer<queue_shell_state> self, queue_parts parts);
+
+}  // namespace caravan

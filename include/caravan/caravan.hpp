@@ -1,0 +1,9 @@
+#pragma once
+
+/// Everything an application needs.
+
+#include <caravan/context.hpp>
+#include <caravan/error.hpp>
+#include <caravan/item_id.hpp>
+#include <caravan/node.hpp>
+#include <caravan/queue.hpp>

@@ -1,0 +1,101 @@
+#pragma once
+
+/// The keys and small values of a LevelDB folder. docs/formats.md shows them byte by byte.
+
+#include "integration/storage.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace caravan::level {
+
+// On disk. Raise it when an old program could misread new rows; open refuses a higher one.
+inline constexpr std::uint8_t format_version = 1;
+
+/// On disk: never change a letter.
+enum class row_kind : char {
+  due = 'd',          ///< id -> the due time under which a delayed record is
+  idempotency = 'i',  ///< digest -> owner, expiry
+  meta = 'm',         ///< name -> see the structs below
+  quarantine = 'q',   ///< kind and rest of a damaged row's key -> its bytes
+  delayed = 't',      ///< due, id -> record
+  unique = 'u',       ///< digest -> owner, expiry; under the set's name
+  waiting = 'w',      ///< id -> record
+  dead = 'x',         ///< id -> record
+};
+
+/// Builds keys in one buffer; each view is good until the next call. The length stands before the name, so no queue's
+/// range can lie inside another's.
+class row_key {
+public:
+  explicit row_key(std::string_view name);
+
+  std::string_view start(row_kind kind) { return begin(kind); }
+  std::string_view id(row_kind kind, item_id id);
+  std::string_view place(wall_time due, item_id id);
+  std::string_view digest(row_kind kind, const key_digest& digest);
+  std::string_view named(row_kind kind, std::string_view rest);
+  /// Above every row of the kind. A live row stands there, so that a search that finds nothing does not walk through
+  /// the deleted rows of whatever comes next: a million of those cost half a second.
+  std::string_view fence(row_kind kind);
+
+  /// What follows the kind in `key`; nothing when it is not a row of this name and kind, or is the fence.
+  [[nodiscard]] std::optional<std::string_view> rest(row_kind kind, std::string_view key) const;
+
+private:
+  std::string_view begin(row_kind kind);
+  std::string buffer_;
+  std::size_t prefix_;
+};
+
+struct due_place {
+  wall_time due = wall_time::min();
+  item_id id;
+  friend auto operator<=>(const due_place&, const due_place&) = default;
+};
+
+// The rests of keys and the values. Each parse answers nothing for bytes that none of these wrote.
+[[nodiscard]] std::optional<item_id> parse_id(std::string_view rest);
+[[nodiscard]] std::optional<due_place> parse_place(std::string_view rest);
+[[nodiscard]] std::optional<key_digest> parse_digest(std::string_view rest);
+[[nodiscard]] std::string format_due(wall_time due);
+[[nodiscard]] std::optional<wall_time> parse_due(std::string_view value);
+
+struct key_row {
+  item_id owner;
+  wall_time expires;
+};
+[[nodiscard]] std::string format_key_row(const key_row& row);
+[[nodiscard]] std::optional<key_row> parse_key_row(std::string_view value);
+
+/// Where scans may begin. Each is a lower bound: too low costs time, too high would lose work.
+struct heads_row {
+  static constexpr std::string_view name = "heads";
+  item_id waiting;
+  due_place delayed;
+};
+[[nodiscard]] std::string format(const heads_row& row);
+[[nodiscard]] std::optional<heads_row> parse_heads(std::string_view value);
+
+/// Every id up to `limit` may have been handed out.
+struct ids_row {
+  static constexpr std::string_view name = "ids";
+  item_id limit;
+};
+[[nodiscard]] std::string format(const ids_row& row);
+[[nodiscard]] std::optional<ids_row> parse_ids(std::string_view value);
+
+/// Exact when `clean`, which a close sets and an open takes away.
+struct counts_row {
+  static constexpr std::string_view name = "counts";
+  bool clean = false;
+  storage_counts counts;
+};
+[[nodiscard]] std::string format(const counts_row& row);
+[[nodiscard]] std::optional<counts_row> parse_counts(std::string_view value);
+
+inline constexpr std::string_view format_row_name = "format";
+
+}  // namespace caravan::level

@@ -1,0 +1,261 @@
+#include "integration/memory/memory_storage.hpp"
+
+#include "integration/id_log.hpp"
+#include "integration/key_table.hpp"
+#include "integration/record_codec.hpp"
+
+#include <map>
+#include <mutex>
+#include <new>
+#include <unordered_map>
+
+namespace caravan {
+
+namespace {
+
+class memory_storage final : public storage {
+public:
+  explicit memory_storage(memory_options options)
+      : options_(std::move(options)), keys_(options_.unique, options_.idempotency_window) {}
+
+  expected<std::vector<append_result>> append(std::span<record> records, wall_time now) override;
+  expected<std::vector<record>> read(record_state state, read_cursor after, std::size_t max) override;
+  expected<std::optional<record>> find(item_id id) override;
+  expected<void> erase(std::span<const record_ref> refs, item_id low_water) override;
+  expected<void> update(std::span<const record_move> moves) override;
+  expected<void> release(std::span<const record_ref> refs) override;
+  expected<std::optional<item_id>> key_owner(const key_digest& digest) override;
+  [[nodiscard]] storage_counts count() const override;
+  expected<std::size_t> clear(record_state state, item_id through) override;
+  expected<void> close() override;
+  [[nodiscard]] bool blocks() const noexcept override { return false; }
+
+private:
+  // Encoded, an item costs a tenth of an idle `record`: a million may wait.
+  using bytes = std::string;
+
+  [[nodiscard]] error closed() const {
+    return {errc::queue_closed, "queue \"" + options_.queue_full_name + "\": it is closed; find its owner again"};
+  }
+  void put(record_state state, const record& r);
+  bool remove(record_state state, item_id id);
+  static record decode(item_id id, record_state state, const bytes& from);
+
+  const memory_options options_;
+  mutable std::mutex mutex_;
+  bool closed_ = false;
+  key_book keys_;
+  item_id last_;
+  id_log<bytes> waiting_;
+  std::map<std::pair<wall_time, item_id>, bytes> delayed_;
+  std::unordered_map<item_id, wall_time> due_;  ///< where in delayed_ an id is
+  std::map<item_id, bytes> dead_;
+};
+
+void memory_storage::put(record_state state, const record& r) {
+  bytes encoded;
+  encoded.reserve(r.payload.size() + 64);
+  encode_record(r, encoded);
+  encoded.shrink_to_fit();
+  switch (state) {
+    case record_state::waiting:
+      waiting_.insert(r.id, std::move(encoded));
+      break;
+    case record_state::delayed:
+      due_[r.id] = r.due;
+      delayed_[{r.due, r.id}] = std::move(encoded);
+      break;
+    case record_state::dead:
+      dead_[r.id] = std::move(encoded);
+      break;
+  }
+}
+
+bool memory_storage::remove(record_state state, item_id id) {
+  switch (state) {
+    case record_state::waiting:
+      return waiting_.erase(id);
+    case record_state::delayed: {
+      const auto due = due_.find(id);
+      if (due == due_.end()) return false;
+      delayed_.erase({due->second, id});
+      due_.erase(due);
+      return true;
+    }
+    case record_state::dead:
+      return dead_.erase(id) > 0;
+  }
+  return false;
+}
+
+record memory_storage::decode(item_id id, record_state state, const bytes& from) {
+  record r;
+  (void)decode_record(id, from, r);  // our own bytes, never touched by anybody
+  r.state = state;
+  return r;
+}
+
+expected<std::vector<append_result>> memory_storage::append(std::span<record> records, wall_time now) {
+  const std::lock_guard lock{mutex_};
+  if (closed_) return closed();
+  std::vector<append_result> results;
+  std::size_t done = 0;
+  try {
+    results.reserve(records.size());
+    keys_.idempotency_keys().expire(now, 2 * records.size() + 16, nullptr);
+    keys_.unique_keys().expire(now, 2 * records.size() + 16, nullptr);
+    for (auto& r : records) {
+      const item_id id{std::max(last_.value + 1, first_id_at(now).value)};
+      results.push_back(keys_.admit(r, id, now));
+      ++done;
+      if (results.back().what != append_result::kind::stored) continue;
+      put(r.state, r);
+      last_ = id;
+    }
+  } catch (const std::bad_alloc&) {
+    for (auto& r : records.first(done)) {
+      if (!r.id) continue;
+      remove(r.state, r.id);
+      keys_.withdraw(r);
+    }
+    return error{errc::backend_failed,
+                 "queue \"" + options_.queue_full_name +
+                     "\": no memory for more items; nothing was stored; add workers or lower LENGTH"};
+  }
+  return results;
+}
+
+expected<std::vector<record>> memory_storage::read(record_state state, read_cursor after, std::size_t max) {
+  const std::lock_guard lock{mutex_};
+  if (closed_) return closed();
+  std::vector<record> result;
+  if (max == 0) return result;
+  switch (state) {
+    case record_state::waiting:
+      result.reserve(std::min(max, waiting_.size()));
+      waiting_.scan(after.id, [&](item_id id, const bytes& encoded) {
+        result.push_back(decode(id, state, encoded));
+        return result.size() < max;
+      });
+      break;
+    case record_state::delayed:
+      for (auto it = delayed_.upper_bound({after.due, after.id}); it != delayed_.end() && result.size() < max; ++it)
+        result.push_back(decode(it->first.second, state, it->second));
+      break;
+    case record_state::dead:
+      for (auto it = dead_.upper_bound(after.id); it != dead_.end() && result.size() < max; ++it)
+        result.push_back(decode(it->first, state, it->second));
+      break;
+  }
+  return result;
+}
+
+expected<std::optional<record>> memory_storage::find(item_id id) {
+  const std::lock_guard lock{mutex_};
+  if (closed_) return closed();
+  std::optional<record> result;
+  if (const auto* encoded = waiting_.find(id)) {
+    result = decode(id, record_state::waiting, *encoded);
+  } else if (const auto due = due_.find(id); due != due_.end()) {
+    result = decode(id, record_state::delayed, delayed_.at({due->second, id}));
+  } else if (const auto dead = dead_.find(id); dead != dead_.end()) {
+    result = decode(id, record_state::dead, dead->second);
+  }
+  return result;
+}
+
+expected<void> memory_storage::erase(std::span<const record_ref> refs, item_id) {
+  const std::lock_guard lock{mutex_};
+  if (closed_) return closed();
+  for (const auto& ref : refs) {
+    // Not there: it moved meanwhile, and holds its key rightly.
+    if (remove(ref.state, ref.id) && keys_.frees_on_erase()) keys_.free(ref.digest, ref.id);
+  }
+  return {};
+}
+
+expected<void> memory_storage::update(std::span<const record_move> moves) {
+  const std::lock_guard lock{mutex_};
+  if (closed_) return closed();
+  for (const auto& move : moves) {
+    if (!remove(move.from.state, move.from.id)) continue;
+    put(move.to.state, move.to);
+    if (move.to.state == record_state::dead) {
+      keys_.free(move.from.digest, move.from.id);
+    } else {
+      keys_.retake(move.to, options_.clock->wall());
+    }
+  }
+  return {};
+}
+
+expected<void> memory_storage::release(std::span<const record_ref> refs) {
+  const std::lock_guard lock{mutex_};
+  if (closed_) return closed();
+  for (const auto& ref : refs) keys_.free(ref.digest, ref.id);
+  return {};
+}
+
+expected<std::optional<item_id>> memory_storage::key_owner(const key_digest& digest) {
+  const std::lock_guard lock{mutex_};
+  if (closed_) return closed();
+  return keys_.owner(digest, options_.clock->wall());
+}
+
+storage_counts memory_storage::count() const {
+  const std::lock_guard lock{mutex_};
+  return {waiting_.size(), delayed_.size(), dead_.size(), last_};
+}
+
+expected<std::size_t> memory_storage::clear(record_state state, item_id through) {
+  const std::lock_guard lock{mutex_};
+  if (closed_) return closed();
+  std::size_t cleared = 0;
+  const auto forget = [&](item_id id, const bytes& encoded) {
+    if (id > through) return false;
+    key_digest digest;
+    if (decode_digest(id, encoded, digest) == decode_result::ok) keys_.free(digest, id);
+    ++cleared;
+    return true;
+  };
+  switch (state) {
+    case record_state::waiting:
+      if (through >= last_) {
+        waiting_.scan({}, forget);
+        waiting_.clear();
+        break;
+      }
+      while (!waiting_.empty()) {
+        const auto id = waiting_.first();
+        if (!forget(id, *waiting_.find(id))) break;
+        waiting_.erase(id);
+      }
+      break;
+    case record_state::delayed:
+      std::erase_if(delayed_, [&](const auto& entry) {
+        const auto id = entry.first.second;
+        if (!forget(id, entry.second)) return false;
+        due_.erase(id);
+        return true;
+      });
+      break;
+    case record_state::dead:
+      std::erase_if(dead_, [&](const auto& entry) { return forget(entry.first, entry.second); });
+      break;
+  }
+  return cleared;
+}
+
+expected<void> memory_storage::close() {
+  const std::lock_guard lock{mutex_};
+  closed_ = true;
+  return {};
+}
+
+}  // namespace
+
+std::unique_ptr<storage> open_memory_storage(memory_options options) {
+  return std::make_unique<memory_storage>(std::move(options));
+}
+
+}  // namespace caravan

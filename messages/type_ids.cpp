@@ -1,0 +1,49 @@
+#include "messages/type_ids.hpp"
+
+#include "messages/caf_error.hpp"
+#include "messages/queue_actor.hpp"
+
+#include <caf/all.hpp>
+
+namespace caravan {
+
+void register_messages(caf::actor_system_config& config) {
+  // The names are the wire format: append, never rename.
+  config.add_message_type<item_id>("caravan.item_id");
+  config.add_message_type<record>("caravan.record");
+  config.add_message_type<batch>("caravan.batch");
+  config.add_message_type<item_outcome>("caravan.item_outcome");
+  config.add_message_type<std::vector<std::uint64_t>>("caravan.u64vec");
+  config.add_message_type<ack>("caravan.ack");
+  config.add_message_type<demand>("caravan.demand");
+  config.add_message_type<batch_done>("caravan.batch_done");
+  config.add_message_type<renew_leases>("caravan.renew_leases");
+  config.add_message_type<attach_pool>("caravan.attach_pool");
+  config.add_message_type<push_items>("caravan.push_items");
+  config.add_message_type<push_results>("caravan.push_results");
+  config.add_message_type<pause_queue>("caravan.pause_queue");
+  config.add_message_type<resume_queue>("caravan.resume_queue");
+  config.add_message_type<drain_queue>("caravan.drain_queue");
+  config.add_message_type<flush_queue>("caravan.flush_queue");
+  config.add_message_type<purge_queue>("caravan.purge_queue");
+  config.add_message_type<purged_count>("caravan.purged_count");
+  config.add_message_type<stop_queue>("caravan.stop_queue");
+  config.add_message_type<get_queue_status>("caravan.get_queue_status");
+  config.add_message_type<queue_status>("caravan.queue_status");
+  config.add_message_type<find_job>("caravan.find_job");
+  config.add_message_type<change_job>("caravan.change_job");
+  config.add_message_type<list_jobs>("caravan.list_jobs");
+  config.add_message_type<job_status>("caravan.job_status");
+  config.add_message_type<job_list>("caravan.job_list");
+  config.add_message_type<get_pool_status>("caravan.get_pool_status");
+  config.add_message_type<set_max_workers>("caravan.set_max_workers");
+  config.add_message_type<stop_pool>("caravan.stop_pool");
+  config.add_message_type<pool_status>("caravan.pool_status");
+  config.add_error_category(error_category(), [](std::uint8_t code, caf::atom_value, const caf::message& context) {
+    std::string text(to_string(static_cast<errc>(code)));
+    if (context.match_element<std::string>(0)) text += ": " + context.get_as<std::string>(0);
+    return text;
+  });
+}
+
+}  // namespace caravan

@@ -1,0 +1,60 @@
+#pragma once
+
+/// The HTTP client of the verbs.
+
+#include "nodes/cli/verb.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace caravan::cli {
+
+struct http_answer {
+  int status = 0;
+  std::string body;
+};
+
+struct http_call {
+  std::string method = "GET";
+  std::string path;  ///< "/v1/queues"; see segment()
+  std::string body{};
+  std::string content_type{"application/json"};
+  std::string idempotency_key{};
+  std::chrono::milliseconds timeout{30'000};
+};
+
+/// Not thread safe. Keeps its connection.
+class client {
+public:
+  /// The node and the token that the common options, the environment or the file name.
+  explicit client(const arguments& given);
+  client(const client&) = delete;
+  client& operator=(const client&) = delete;
+  ~client();
+
+  /// Whatever the node answers. Throws stop(exit_no_node) when no whole answer came.
+  http_answer send(const http_call& call);
+  /// The JSON of a good answer. Throws stop(exit_refused) with the node's words for any other.
+  nlohmann::ordered_json ask(const http_call& call);
+
+  [[nodiscard]] const std::string& url() const noexcept { return url_; }
+
+private:
+  std::string url_;
+  std::string token_;
+  void* curl_ = nullptr;  ///< CURL*, whose header stays in client.cpp
+};
+
+/// One segment of a path, percent-encoded.
+[[nodiscard]] std::string segment(std::string_view text);
+/// The words of a problem+json answer, or what else is to be said about it.
+[[nodiscard]] std::string words_of(const http_answer& answer);
+
+/// Prints it as --json does.
+void print_json(const nlohmann::ordered_json& value);
+
+}  // namespace caravan::cli

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "nodes/cli/verb.hpp"
+
+// One line for each file of verbs, in the order of the help.
+#define CARAVAN_VERBS(X) \
+  X(node)                \
+  X(push)                \
+  X(queue_show)          \
+  X(queue_control)       \
+  X(job)                 \
+  X(config)              \
+  X(bench)               \
+  X(help)
+
+namespace caravan::cli {
+
+#define CARAVAN_DECLARE(file) std::vector<verb> file##_verbs();
+CARAVAN_VERBS(CARAVAN_DECLARE)
+#undef CARAVAN_DECLARE
+
+[[nodiscard]] const std::vector<verb>& all_verbs();
+
+}  // namespace caravan::cli

@@ -1,0 +1,3 @@
+#include "nodes/cli/parser.hpp"
+
+int main(int argc, char** argv) { return caravan::cli::run(argc, argv); }

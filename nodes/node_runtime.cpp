@@ -1,0 +1,246 @@
+#include "nodes/node_runtime.hpp"
+
+#include "config/check.hpp"
+#include "config/environment.hpp"
+#include "config/read_settings.hpp"
+#include "integration/http_client/http_runner.hpp"
+#include "integration/process/exec_runner.hpp"
+#include "messages/type_ids.hpp"
+#include "nodes/http/api.hpp"
+#include "nodes/http/server/server.hpp"
+
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+namespace caravan {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+struct quiet_config : caf::actor_system_config {
+  quiet_config() {
+    register_messages(*this);
+    // One shared line of work with a condition variable: the stealing scheduler polls and so never is quite idle.
+    set("scheduler.policy", caf::atom("sharing"));
+    set("scheduler.max-threads", static_cast<std::size_t>(std::max(2u, std::thread::hardware_concurrency())));
+    set("scheduler.max-throughput", std::size_t{300});
+  }
+};
+
+// Without a file any queue may be used: somebody who tries the program out has no file yet.
+constexpr std::string_view embedded_default = "[node]\nAUTO_CREATE = true\n";
+
+config::ini read_configuration(const node_options& options) {
+  const auto environment = options.use_environment ? config::process_environment() : std::vector<std::string>{};
+  config::parsed_ini parsed;
+  if (!options.config_file.empty()) {
+    auto loaded = config::load_configuration(options.config_file, environment);
+    if (!loaded) throw exception(loaded.failure());
+    parsed = std::move(*loaded);
+  } else {
+    const auto text = options.config_text.empty() ? embedded_default : std::string_view(options.config_text);
+    parsed = config::parse_ini(text, options.config_text.empty() ? "built-in default" : "configuration text");
+    auto over = config::apply_environment(parsed.content, environment);
+    for (auto& p : over.found) config::report(parsed.found, std::move(p));
+  }
+  if (!options.data_dir.empty())
+    parsed.content.set("node", "DATA_DIR", std::filesystem::absolute(options.data_dir).string(), {"--data-dir", 0, {}});
+  const auto found = config::check(parsed);
+  if (config::has_errors(found)) throw exception(config::to_error(found));
+  return std::move(parsed.content);
+}
+
+expected<std::shared_ptr<runner>> runner_of(const std::string& handler) {
+  const auto shared = [](auto made) -> expected<std::shared_ptr<runner>> {
+    if (!made) return made.failure();
+    return std::shared_ptr<runner>(std::move(*made));
+  };
+  if (handler.empty()) return std::shared_ptr<runner>();
+  if (handler.starts_with("exec:")) return shared(make_exec_runner(handler.substr(5), {}));
+  return shared(make_http_runner(handler, {}));
+}
+
+}  // namespace
+
+node_runtime::node_runtime(const node_options& options) : ini_(read_configuration(options)) {
+  config::problems found;
+  settings_ = config::read_settings(ini_, found);
+  if (config::has_errors(found)) throw exception(config::to_error(found));
+  auto log = settings_.log;
+  if (options.quiet) log.level = config::log_level::error;
+  log_ = std::make_unique<node_log>(log);
+  for (const auto& p : config::check(ini_))
+    if (p.level == config::severity::warning) log_->warn("config", config::to_string(p));
+
+  std::error_code ec;
+  std::filesystem::create_directories(settings_.node.data_dir, ec);
+  if (ec)
+    throw exception({errc::backend_failed, "[node] DATA_DIR = " + settings_.node.data_dir + ": cannot be created: " +
+                                             ec.message() + "; name a folder that this user may write"});
+
+  caf_config_ = std::make_unique<quiet_config>();
+  system_ = std::make_unique<caf::actor_system>(*caf_config_);
+  try {
+    for (const auto& q : settings_.queues) {
+      auto handler = runner_of(q.handler);
+      if (!handler) throw exception(handler.failure());
+      if (auto opened = open(q, *handler, {}); !opened) throw exception(opened.failure());
+    }
+    if (options.serve_http) start_http();
+  } catch (...) {
+    stop();
+    throw;
+  }
+}
+
+node_runtime::~node_runtime() { stop(); }
+
+void node_runtime::start_http() {
+  const auto& h = settings_.http;
+  http::options o;
+  o.address = h.host;
+  o.port = h.port;
+  o.max_connections = h.max_connections;
+  o.max_body = h.max_body;
+  o.header_deadline = h.header_timeout;
+  o.idle_deadline = h.idle_timeout;
+  const auto grant = [&](const std::string& token, http::role r) {
+    if (!token.empty()) o.tokens.push_back({token, r});
+  };
+  grant(h.read_token, http::role::read);
+  grant(h.push_token, http::role::push);
+  grant(h.work_token, http::role::work);
+  grant(h.admin_token, http::role::admin);
+  if (o.tokens.empty()) o.allowed_hosts = {"127.0.0.1", "localhost", "[::1]", "::1"};
+  o.error_log = [this](std::string_view text) { log_->warn("http", text); };
+  o.access_log = [this](const http::access_entry& a) {
+    log_->debug("http", a.path, {{"method", std::string(a.method)}, {"status", std::to_string(a.status)},
+                                 {"us", std::to_string(a.took.count())}, {"remote", std::string(a.remote)}});
+  };
+  http_ = std::make_unique<http::server>(std::move(o));
+  add_api(*http_, *this);
+  if (auto ok = http_->start(); !ok) throw exception(ok.failure());
+}
+
+expected<std::shared_ptr<hosted_queue>> node_runtime::create(const std::string& name, uniqueness unique,
+                                                             std::shared_ptr<runner> handler, const std::string& item_type) {
+  if (!config::is_valid_name(name))
+    return {errc::invalid_argument, "queue \"" + name + "\": a name has 1 to 128 letters, digits, -, _ or ."};
+  const bool wants_unique = unique == uniqueness::unique;
+  if (const auto there = find(name)) {
+    if (unique != uniqueness::as_configured && there->settings().unique != wants_unique)
+      return {errc::conflict, "queue \"" + name + "\": is open in this node as a " + (wants_unique ? "simple" : "unique") +
+                                " queue; set UNIQUE in [queue." + name + "] or use another name"};
+    if (!handler) return there;
+    if (auto ok = there->attach(std::move(handler), item_type); !ok) return ok.failure();
+    return there;
+  }
+  auto s = config::read_queue_settings(ini_, name, settings_.node.data_dir);
+  if (!s) return s.failure();
+  if (unique != uniqueness::as_configured) s->unique = wants_unique;
+  if (handler && !s->handler.empty())
+    return {errc::invalid_argument, "queue \"" + name + "\": has a C++ handler and HANDLER = " + s->handler + "; remove one of them"};
+  if (!handler) {
+    auto made = runner_of(s->handler);
+    if (!made) return made.failure();
+    handler = std::move(*made);
+  }
+  return open(std::move(*s), std::move(handler), item_type);
+}
+
+expected<std::shared_ptr<hosted_queue>> node_runtime::open(config::queue_settings s, std::shared_ptr<runner> handler,
+                                                           const std::string& item_type) {
+  const std::lock_guard one_at_a_time(opening_);
+  std::uint64_t id = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return {errc::queue_closed, "queue \"" + s.name + "\": the node is stopping"};
+    if (const auto it = queues_.find(s.name); it != queues_.end()) {
+      // Somebody else was faster.
+      if (handler) return {errc::conflict, "queue \"" + s.name + "\": exists already in this node; use another name"};
+      return it->second;
+    }
+    std::vector<config::queue_settings> open{s};
+    for (const auto& [name, q] : queues_) open.push_back(q->settings());
+    if (const auto clash = config::storage_conflicts(ini_, open); config::has_errors(clash)) return config::to_error(clash);
+    id = next_id_++;
+  }
+  const auto name = s.name;
+  auto opened = host_queue({system_.get(), log_.get(), &clock(), settings_.node.name, id, std::move(s), std::move(handler), item_type});
+  if (!opened) return opened.failure();
+  const std::lock_guard lock(mutex_);
+  queues_[name] = *opened;
+  return *opened;
+}
+
+std::shared_ptr<hosted_queue> node_runtime::find(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = queues_.find(name);
+  return it == queues_.end() ? nullptr : it->second;
+}
+
+std::shared_ptr<hosted_queue> node_runtime::find(std::uint64_t id) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [name, q] : queues_)
+    if (q->id() == id) return q;
+  return nullptr;
+}
+
+expected<std::shared_ptr<hosted_queue>> node_runtime::find_or_create(const std::string& name) {
+  if (auto there = find(name)) return there;
+  if (!settings_.node.auto_create) return no_such_queue(name);
+  return create(name, uniqueness::as_configured, nullptr, {});
+}
+
+error node_runtime::no_such_queue(std::string_view name) const {
+  return {errc::not_found, "queue \"" + std::string(name) + "\": there is none of that name on this node; add [queue." +
+                             std::string(name) + "] to its configuration, or set AUTO_CREATE = true in [node]"};
+}
+
+std::vector<std::shared_ptr<hosted_queue>> node_runtime::all() const {
+  std::vector<std::shared_ptr<hosted_queue>> list;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, q] : queues_) list.push_back(q);
+  }
+  std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a->id() < b->id(); });
+  return list;
+}
+
+std::vector<std::string> node_runtime::not_ready() const {
+  std::vector<std::string> wrong;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) wrong.emplace_back("the node is stopping");
+  }
+  for (const auto& q : all())
+    if (auto text = q->trouble_text(); !text.empty()) wrong.push_back(std::move(text));
+  return wrong;
+}
+
+std::size_t node_runtime::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return 0;
+    stopping_ = true;
+  }
+  if (http_) http_->stop(2s);
+  const auto queues = all();
+  std::vector<std::size_t> left(queues.size(), 0);
+  {
+    // Side by side: each may wait its SHUTDOWN_TIMEOUT.
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < queues.size(); ++i) threads.emplace_back([&, i] { left[i] = queues[i]->stop(); });
+  }
+  std::size_t running = 0;
+  for (const auto n : left) running += n;
+  return running;
+}
+
+std::uint16_t node_runtime::http_port() const { return http_ ? http_->port() : std::uint16_t{0}; }
+
+}  // namespace caravan

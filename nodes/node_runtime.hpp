@@ -1,0 +1,91 @@
+#pragma once
+
+#include "config/ini.hpp"
+#include "config/node_settings.hpp"
+#include "nodes/log.hpp"
+#include "nodes/queue_host.hpp"
+#include "toolbox/clock.hpp"
+
+#include <caravan/error.hpp>
+#include <caravan/node.hpp>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace caravan {
+
+namespace http {
+class server;
+}
+
+/// A node put together: settings, log, actor system, queues, HTTP. The public class `node` and the command line stand on
+/// this. Thread safe once constructed.
+class node_runtime {
+public:
+  /// Reads and checks the configuration, opens the queues that it names, and serves HTTP where `options` says so.
+  /// Throws caravan::exception: nothing is left running then.
+  explicit node_runtime(const node_options& options);
+  ~node_runtime();
+  node_runtime(const node_runtime&) = delete;
+  node_runtime& operator=(const node_runtime&) = delete;
+
+  enum class uniqueness : std::uint8_t { simple, unique, as_configured };
+  /// A queue that is open already and has no handler gets this one; conflict when both have one, or when it is open with
+  /// the other uniqueness.
+  expected<std::shared_ptr<hosted_queue>> create(const std::string& name, uniqueness unique, std::shared_ptr<runner> handler,
+                                                 const std::string& item_type);
+
+  /// Null when there is none.
+  [[nodiscard]] std::shared_ptr<hosted_queue> find(std::string_view name) const;
+  [[nodiscard]] std::shared_ptr<hosted_queue> find(std::uint64_t id) const;
+  /// For a push from outside: a queue that no section names is made here where AUTO_CREATE permits it; else not_found
+  /// with the nearest right name.
+  expected<std::shared_ptr<hosted_queue>> find_or_create(const std::string& name);
+  /// In the order of their ids.
+  [[nodiscard]] std::vector<std::shared_ptr<hosted_queue>> all() const;
+
+  /// Empty: it takes and hands out work. Else what is wrong, one sentence each.
+  [[nodiscard]] std::vector<std::string> not_ready() const;
+
+  /// Stops HTTP, then every queue. Returns how many handlers still run.
+  std::size_t stop();
+
+  [[nodiscard]] const config::settings& settings() const { return settings_; }
+  [[nodiscard]] const config::ini& configuration() const { return ini_; }
+  [[nodiscard]] node_log& log() { return *log_; }
+  [[nodiscard]] caf::actor_system& system() { return *system_; }
+  [[nodiscard]] const toolbox::clock& clock() const { return toolbox::real_clock::shared(); }
+  [[nodiscard]] std::uint16_t http_port() const;
+  [[nodiscard]] std::chrono::system_clock::time_point started_at() const { return started_at_; }
+
+private:
+  void start_http();
+  expected<std::shared_ptr<hosted_queue>> open(config::queue_settings s, std::shared_ptr<runner> handler,
+                                               const std::string& item_type);
+  [[nodiscard]] error no_such_queue(std::string_view name) const;
+
+  config::ini ini_;
+  config::settings settings_;
+  std::unique_ptr<node_log> log_;
+  std::unique_ptr<caf::actor_system_config> caf_config_;
+  std::unique_ptr<caf::actor_system> system_;
+  std::unique_ptr<http::server> http_;
+  std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();
+
+  mutable std::mutex mutex_;
+  std::mutex opening_;  ///< one queue is opened at a time; look-ups do not wait for that
+  std::map<std::string, std::shared_ptr<hosted_queue>, std::less<>> queues_;
+  std::uint64_t next_id_ = 1;
+  bool stopping_ = false;
+};
+
+}  // namespace caravan

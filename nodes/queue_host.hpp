@@ -1,0 +1,64 @@
+#pragma once
+
+#include "actors/queue/intake.hpp"
+#include "actors/queue/queue_shell.hpp"
+#include "actors/store/store_actor.hpp"
+#include "config/queue_settings.hpp"
+#include "integration/runner.hpp"
+#include "integration/storage.hpp"
+#include "messages/queue_actor.hpp"
+#include "nodes/log.hpp"
+#include "toolbox/clock.hpp"
+
+#include <caravan/queue_port.hpp>
+
+#include <caf/actor_system.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace caravan {
+
+/// A queue as its node registers it.
+class hosted_queue : public queue_port {
+public:
+  [[nodiscard]] virtual std::uint64_t id() const = 0;
+  [[nodiscard]] virtual const config::queue_settings& settings() const = 0;
+  /// Of C++ queues, else empty.
+  [[nodiscard]] virtual std::string item_type() const = 0;
+  /// Stops claiming, waits SHUTDOWN_TIMEOUT, closes the storage. Returns how many handlers still run.
+  virtual std::size_t stop() = 0;
+  /// Starts handling its items here. conflict: it has a handler already.
+  virtual expected<void> attach(std::shared_ptr<runner> handler, const std::string& item_type) = 0;
+  /// The actor to ask; null for a queue that has none (dummy).
+  [[nodiscard]] virtual queue_actor actor() const = 0;
+  [[nodiscard]] virtual worker_pool_actor pool() const = 0;
+  /// What is wrong with its storage now; empty: nothing.
+  [[nodiscard]] virtual std::string trouble_text() const = 0;
+};
+
+struct host_parts {
+  caf::actor_system* system = nullptr;      ///< outlives the queue
+  node_log* log = nullptr;                  ///< likewise
+  const toolbox::clock* clock = nullptr;    ///< likewise
+  std::string node;                         ///< its name
+  std::uint64_t id = 0;
+  config::queue_settings settings;
+  std::shared_ptr<runner> handler;          ///< null: nothing is handled here
+  std::string item_type;
+};
+
+/// Opens the storage (which may wait up to 10 s for another process to leave it) and spawns the actors.
+[[nodiscard]] expected<std::shared_ptr<hosted_queue>> host_queue(host_parts parts);
+
+/// TYPE = dummy: the handler runs inside push; without one the item is dropped.
+[[nodiscard]] std::shared_ptr<hosted_queue> make_immediate_queue(host_parts parts);
+
+/// A draft as a record; delays count from `now`.
+[[nodiscard]] record to_record(item_draft&& draft, wall_time now);
+[[nodiscard]] job_info to_job_info(const job_status& status);
+
+}  // namespace caravan
