@@ -6,6 +6,7 @@
 #include "integration/http_client/http_runner.hpp"
 #include "integration/process/exec_runner.hpp"
 #include "messages/type_ids.hpp"
+#include "nodes/foreign_thread.hpp"
 #include "nodes/http/api.hpp"
 #include "nodes/http/server/server.hpp"
 
@@ -82,6 +83,7 @@ node_runtime::node_runtime(const node_options& options) : ini_(read_configuratio
     throw exception({errc::backend_failed, "[node] DATA_DIR = " + settings_.node.data_dir + ": cannot be created: " +
                                              ec.message() + "; name a folder that this user may write"});
 
+  const foreign_thread here;
   caf_config_ = std::make_unique<quiet_config>();
   system_ = std::make_unique<caf::actor_system>(*caf_config_);
   try {

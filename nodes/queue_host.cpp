@@ -5,6 +5,7 @@
 #include "integration/leveldb/level_storage.hpp"
 #include "integration/memory/memory_storage.hpp"
 #include "messages/caf_error.hpp"
+#include "nodes/foreign_thread.hpp"
 
 #include <caf/all.hpp>
 
@@ -85,6 +86,7 @@ struct waker {
 class actor_queue final : public hosted_queue {
 public:
   actor_queue(host_parts parts, std::shared_ptr<storage> store) : parts_(std::move(parts)), store_(std::move(store)) {
+    const foreign_thread here;
     const auto& s = parts_.settings;
     const auto counts = store_->count();
     health_ = std::make_shared<trouble>();
@@ -127,6 +129,7 @@ public:
   [[nodiscard]] std::string trouble_text() const override { return health_->text(); }
 
   expected<void> attach(std::shared_ptr<runner> handler, const std::string& item_type) override {
+    const foreign_thread here;
     const std::lock_guard lock(mutex_);
     if (stopped_) return closed();
     if (pool_) return {errc::conflict, "queue \"" + name() + "\": has a handler already"};
@@ -254,6 +257,7 @@ public:
     }
     const auto timeout = parts_.settings.shutdown_timeout;
     std::size_t left = 0;
+    const foreign_thread here;
     caf::scoped_actor self{*parts_.system};
     const auto stop_the_pool = [&](std::chrono::milliseconds patience) { return self->request(pool_, caf::infinite, stop_pool{patience}); };
     const auto stop_the_queue = [&] {
@@ -301,6 +305,7 @@ private:
       if (stopped_) return closed();
       whom = this->*who;
     }
+    const foreign_thread here;
     caf::scoped_actor self{*parts_.system};
     expected<Reply> answer{errc::timed_out, "queue \"" + name() + "\": did not answer within " + std::to_string(timeout.count()) + " ms"};
     self->request(whom, timeout, what)

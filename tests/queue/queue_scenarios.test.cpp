@@ -577,3 +577,31 @@ CAF_TEST(an open queue does not change its uniqueness) {
   }
   CAF_CHECK(refused);
 }
+
+CAF_TEST(a node may be used and destroyed by other threads than the one that made it) {
+  for (const auto& backend : backends) {
+    temp_folder folder;
+    node_options o;
+    o.config_text = "[queue]\nTYPE = " + backend + "\n";
+    o.data_dir = folder.path() / "data";
+    o.quiet = true;
+    auto made = node::start(std::move(o)).value();
+    auto q = made->create_simple_queue<int>("q", [](std::vector<int>&) {});
+    gate hold;
+    std::atomic<int> asked{0};
+    std::vector<std::jthread> users;
+    for (int i = 0; i < 4; ++i)
+      users.emplace_back([&] {
+        if (q.push(1) && q.info() && q.flush(30s)) ++asked;
+        hold.wait();  // still alive when the node ends
+      });
+    CAF_CHECK(eventually([&] { return asked == 4; }));
+    std::atomic<bool> gone{false};
+    std::thread([&] {
+      made.reset();
+      gone = true;
+    }).join();
+    CAF_CHECK(gone);
+    hold.open();
+  }
+}
