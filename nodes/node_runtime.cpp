@@ -27,7 +27,9 @@ struct quiet_config : caf::actor_system_config {
     register_messages(*this);
     // One shared line of work with a condition variable: the stealing scheduler polls and so never is quite idle.
     set("scheduler.policy", caf::atom("sharing"));
-    set("scheduler.max-threads", static_cast<std::size_t>(std::max(2u, std::thread::hardware_concurrency())));
+    // Half the cores: handlers, pushing threads and storages have threads of their own, and every message to an actor
+    // wakes an idle scheduler thread, which costs more than most of our messages do.
+    set("scheduler.max-threads", static_cast<std::size_t>(std::max(1u, std::thread::hardware_concurrency() / 2)));
     set("scheduler.max-throughput", std::size_t{300});
   }
 };

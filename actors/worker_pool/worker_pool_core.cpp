@@ -9,6 +9,8 @@ using namespace std::chrono_literals;
 namespace {
 constexpr std::size_t unlimited_step = 16;    // how many batches a pool without a limit asks for beyond what it has
 constexpr std::size_t unlimited_most = 1'024; // threads; beyond that batches wait in the queue
+constexpr double reserve_ns = 1e6;
+constexpr std::size_t reserve_most = 8;
 constexpr double fast_call_ns = 2e6;          // calls shorter than this are worth a batch in reserve
 constexpr auto stop_moment = 200ms;           // for handlers that end when they are asked to
 
@@ -178,7 +180,9 @@ void worker_pool_core::ask_for_more(demand& d) {
   }
   // With a timeout each call's clock starts when it begins, and batches in reserve would only delay others.
   const bool fast = usual_ns_ > 0 && usual_ns_ < fast_call_ns && limits_.timeout <= 0ms;
-  const auto reserve = std::min<std::size_t>(most, workers_);
+  // About a millisecond of work for each worker: enough to spare it the way to the queue and back after every batch.
+  const auto each = fast ? std::clamp<std::size_t>(static_cast<std::size_t>(reserve_ns / usual_ns_), 1, reserve_most) : 0;
+  const auto reserve = std::min<std::size_t>(most, workers_) * each;
   const auto lying = held > most ? held - most : 0;
   if (fast && reserve > lying + granted_prefetch_) {
     const auto n = reserve - lying - granted_prefetch_;

@@ -219,15 +219,25 @@ CAF_TEST(only short calls get batches in reserve) {
   CAF_CHECK_EQUAL(slow.prefetch, 0u);
   desk fast{limits(2)};
   const auto a = fast.deliver(), b = fast.deliver();
-  fast.end(a, {}, 100us);
-  fast.end(b, {}, 100us);
+  fast.end(a, {}, 900us);
+  fast.end(b, {}, 900us);
   CAF_CHECK_EQUAL(fast.prefetch, 2u);
   CAF_CHECK_EQUAL(fast.idle, 2u);
   for (int i = 0; i < 4; ++i) fast.deliver(20);
   CAF_CHECK_EQUAL(fast.core.workers(), 2u);
   CAF_CHECK_EQUAL(fast.shelf.size(), 2u);
-  fast.end(3, {}, 100us);  // takes from the shelf: nothing new beyond one in reserve
+  fast.end(3, {}, 900us);  // takes from the shelf: nothing new beyond one in reserve
   CAF_CHECK_EQUAL(fast.idle + fast.prefetch, 1u);
+  // About a millisecond of work for each worker, and never more than eight batches.
+  const auto reserve = [](std::chrono::nanoseconds took) {
+    desk d{limits(1)};
+    d.end(d.deliver(), {}, took);
+    return d.prefetch;
+  };
+  CAF_CHECK_EQUAL(reserve(3ms), 0u);
+  CAF_CHECK_EQUAL(reserve(1900us), 1u);
+  CAF_CHECK_EQUAL(reserve(250us), 4u);
+  CAF_CHECK_EQUAL(reserve(1us), 8u);
   desk timed{limits(2, 1000ms, 1s)};
   timed.end(timed.deliver(), {}, 100us);
   CAF_CHECK_EQUAL(timed.prefetch, 0u);
