@@ -57,6 +57,11 @@ function(caravan_test name)
     return()
   endif()
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;USES;LABELS;ARGS" ${ARGN})
+  # Debian's CAF is not built for ThreadSanitizer, which then reports CAF's own synchronisation and hides our races behind
+  # it. Everything without CAF is judged.
+  if(CARAVAN_SANITIZE STREQUAL "thread" AND ARG_USES MATCHES "(^|;)(nodes|actors|wire)(;|$)")
+    return()
+  endif()
   if(NOT TARGET caravan_test_main)
     add_library(caravan_test_main STATIC ${PROJECT_SOURCE_DIR}/tests/support/test_main.cpp)
     target_link_libraries(caravan_test_main PUBLIC CAF::core CAF::io)
