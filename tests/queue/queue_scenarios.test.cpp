@@ -605,3 +605,111 @@ CAF_TEST(a node may be used and destroyed by other threads than the one that mad
     hold.open();
   }
 }
+
+CAF_TEST(a level queue refuses a wrong place for its data) {
+  const auto refusal = [](const std::string& settings) {
+    temp_folder folder;
+    node_options o;
+    o.config_text = settings;
+    o.data_dir = folder.path() / "data";
+    o.use_environment = false;
+    o.quiet = true;
+    auto started = node::start(std::move(o));
+    return started ? std::string() : started.failure().text;
+  };
+  scenario("QUEUE-016", "level");
+  CAF_CHECK(refusal("[queue.q]\nTYPE = level\nCONN_STR = redis://\n").find("invalid connection string") != std::string::npos);
+  scenario("QUEUE-017", "level");  // relative to the data folder, so the engine only ever sees absolute ones
+  CAF_CHECK_EQUAL(refusal("[queue.q]\nTYPE = level\nDATADIR = relative\n"), "");
+  CAF_CHECK(refusal("[queue.q]\nTYPE = level\nDATADIR = /proc/no-such-place/x\n").find("/proc/no-such-place/x") != std::string::npos);
+}
+
+CAF_TEST(a unique key is free again when its rule says so) {
+  for (const auto& backend : backends) {
+    scenario("QUEUE-053", backend);
+    {
+      fixture n(backend, "UNIQUE_UNTIL = done");
+      gate hold;
+      std::atomic<bool> begun{false};
+      auto q = n->create_unique_queue<std::string>("q", [&](std::vector<std::string>&) {
+        begun = true;
+        hold.wait();
+      });
+      CAF_REQUIRE(q.push("K"));
+      CAF_REQUIRE(eventually([&] { return begun.load(); }));
+      CAF_CHECK(!q.push("K"));
+      hold.open();
+      CAF_REQUIRE(q.flush(30s));
+      // The acknowledgement is written a moment after the flush.
+      CAF_CHECK(eventually([&] { return q.push("K").has_value(); }));
+    }
+    scenario("QUEUE-055", backend);
+    {
+      fixture n(backend, "UNIQUE_UNTIL = 1s");
+      auto q = n->create_unique_queue<std::string>("q", [](std::vector<std::string>&) {});
+      CAF_REQUIRE(q.pause());
+      const auto begun = steady::now();
+      CAF_REQUIRE(q.push("K"));
+      CAF_CHECK(!q.push("K"));
+      CAF_CHECK(eventually([&] { return q.push("K").has_value(); }));
+      CAF_CHECK(steady::now() - begun >= 990ms);
+      CAF_CHECK_EQUAL(q.size().value(), 2u);
+    }
+  }
+}
+
+CAF_TEST(paused and empty queues hand out nothing) {
+  for (const auto& backend : backends) {
+    scenario("QUEUE-067 074 075", backend);
+    fixture n(backend);
+    std::atomic<int> calls{0};
+    const auto count = [&](std::vector<int>&) { ++calls; };
+    auto a = n->create_simple_queue<int>("a", count);
+    auto b = n->create_simple_queue<int>("b", count);
+    CAF_CHECK(n->flush_all(30s));
+    CAF_CHECK_EQUAL(calls, 0);
+    CAF_REQUIRE(a.pause());
+    CAF_REQUIRE(a.push(1));
+    CAF_REQUIRE(b.push(2));
+    CAF_REQUIRE(b.flush(30s));
+    CAF_CHECK_EQUAL(calls, 1);
+    CAF_CHECK_EQUAL(a.size().value(), 1u);
+    CAF_REQUIRE(b.pause());
+    CAF_REQUIRE(b.push(3));
+    CAF_CHECK(!n->flush_all(30s));
+    CAF_CHECK_EQUAL(a.size().value() + b.size().value(), 2u);
+    CAF_CHECK_EQUAL(calls, 1);
+  }
+}
+
+CAF_TEST(what was in a handler at the end is delivered again) {
+  scenario("QUEUE-114", "level");
+  gate never;
+  std::atomic<int> begun{0};
+  std::atomic<int> ended{0};
+  fixture n("level", "BATCH_LENGTH = 5\nMAX_WORKERS = 5\nSHUTDOWN_TIMEOUT = 10ms");
+  {
+    auto q = n->create_simple_queue<int>("q", [&](std::vector<int>& items) {
+      begun += static_cast<int>(items.size());
+      never.wait();
+      ++ended;
+    });
+    CAF_REQUIRE(q.pause());
+    for (int i = 0; i < 25; ++i) CAF_REQUIRE(q.push(i));
+    CAF_REQUIRE(q.resume());
+    CAF_REQUIRE(eventually([&] { return begun == 25; }));
+    CAF_CHECK_EQUAL(n.stop(), 25u);
+  }
+  n.start();
+  std::mutex mutex;
+  std::multiset<int> again;
+  auto q = n->create_simple_queue<int>("q", [&](std::vector<int>& items) {
+    const std::lock_guard lock(mutex);
+    again.insert(items.begin(), items.end());
+  });
+  CAF_REQUIRE(q.flush(30s));
+  CAF_CHECK_EQUAL(again.size(), 25u);
+  for (int i = 0; i < 25; ++i) CAF_CHECK_EQUAL(again.count(i), 1u);
+  never.open();
+  CAF_CHECK(eventually([&] { return ended == 5; }));
+}
