@@ -43,7 +43,7 @@ struct record {
   wall_time pushed_at{};
   wall_time due{};                  ///< delayed items: not before this
   std::int32_t priority = 0;        ///< higher first
-  std::uint32_t attempts = 0;       ///< handler calls that ended in a failure
+  std::uint32_t attempts = 0;       ///< handler calls that failed or left it unhandled
   std::uint32_t max_attempts = 0;   ///< 0: as the queue is set
   std::chrono::milliseconds timeout{0};    ///< of one handler call; 0: as the queue is set
   std::chrono::milliseconds retention{0};  ///< how long the finished item is kept; 0: not at all

@@ -145,6 +145,11 @@ void intake::take(std::vector<record>& into) {
   into.swap(announced_);
 }
 
+std::size_t intake::room() const {
+  const std::lock_guard lock(mutex_);
+  return limits_.length - std::min(limits_.length, outstanding_);
+}
+
 void intake::add_room(std::ptrdiff_t n) {
   if (n == 0) return;
   const std::lock_guard lock(mutex_);

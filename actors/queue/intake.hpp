@@ -52,6 +52,8 @@ public:
   /// every wake; handing the same vector in again saves allocations.
   void take(std::vector<record>& into);
 
+  /// How many more items fit now.
+  [[nodiscard]] std::size_t room() const;
   /// Makes room for `n` more items; negative: less.
   void add_room(std::ptrdiff_t n);
 
@@ -76,7 +78,7 @@ private:
   const std::function<void()> wake_;
   const toolbox::clock& clock_;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable room_changed_;
   std::condition_variable written_;
   std::size_t outstanding_;

@@ -5,6 +5,7 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <limits>
 
 namespace caravan {
 
@@ -15,6 +16,8 @@ namespace {
 using pointer = queue_actor::stateful_pointer<queue_shell_state>;
 
 constexpr std::size_t parked_most = 1'000;
+constexpr auto no_limit = std::numeric_limits<std::size_t>::max();
+constexpr auto stop_check = 200ms;  // how often the end looks whether its storage is in trouble
 
 instant now_of(pointer self) { return {self->clock().now(), self->state.parts.clock->wall()}; }
 
@@ -90,20 +93,29 @@ void push_or_park(pointer self, push_items items, caf::typed_response_promise<pu
               promise.deliver(std::move(e));
               return;
             }
-            s.parked.push_back({std::move(items), std::move(promise), deadline});
+            // Back to its place: deadlines are in the order of arrival.
+            const auto place = std::upper_bound(s.parked.begin(), s.parked.end(), deadline,
+                                                [](auto t, const auto& p) { return t < p.deadline; });
+            s.parked.insert(place, {std::move(items), std::move(promise), deadline});
             perform(self);
           });
 }
 
-void unpark(pointer self, bool all) {
+// Tries parked pushes again, the oldest first: as many as fit into `room` items, and those whose time is up.
+void unpark(pointer self, std::size_t room) {
   auto& s = self->state;
   auto parked = std::exchange(s.parked, {});
   const auto now = self->clock().now();
   for (auto& p : parked) {
-    if (all || now >= p.deadline)
-      push_or_park(self, std::move(p.items), std::move(p.promise), p.deadline);
-    else
+    const auto size = p.items.items.size();
+    const bool fits = size <= room;
+    if (!fits && now < p.deadline) {
       s.parked.push_back(std::move(p));
+      room = 0;  // nobody overtakes
+      continue;
+    }
+    room -= fits ? size : 0;
+    push_or_park(self, std::move(p.items), std::move(p.promise), p.deadline);
   }
 }
 
@@ -112,6 +124,7 @@ void schedule_tick(pointer self) {
   auto wake = s.core->next_wake(now_of(self));
   for (const auto& p : s.parked)
     if (!wake || p.deadline < *wake) wake = p.deadline;
+  if (s.stopped && !s.stops.empty()) wake = self->clock().now() + stop_check;
   // A tick that comes too early does no harm, so only an earlier one is worth a new timer.
   if (!wake || (s.tick_at && *s.tick_at <= *wake)) return;
   s.tick_at = wake;
@@ -121,7 +134,10 @@ void schedule_tick(pointer self) {
 
 void deliver_stops(pointer self) {
   auto& s = self->state;
-  if (!s.stopped || s.changes_under_way > 0 || !s.changes.empty()) return;
+  if (!s.stopped || s.stops.empty()) return;
+  // A storage that refuses (a full disk) must not hold up the end: what it did not learn is delivered again.
+  const bool written = s.changes_under_way == 0 && s.changes.empty();
+  if (!written && s.parts.health->text().empty()) return;
   for (auto& p : std::exchange(s.stops, {})) p.deliver(status_of(self));
 }
 
@@ -173,9 +189,9 @@ void perform(pointer self) {
     fx.stopped = false;
     s.stopped = true;
     s.parts.door->close({errc::queue_closed, "queue \"" + s.parts.settings.name + "\": is stopped"});
-    unpark(self, true);
+    unpark(self, no_limit);
   }
-  if (room > 0 && !s.parked.empty()) unpark(self, true);
+  if (room > 0 && !s.parked.empty()) unpark(self, s.parts.door->room());
   deliver_stops(self);
   schedule_tick(self);
 }
@@ -309,7 +325,7 @@ queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
       auto& st = self->state;
       if (t.round != st.tick_round) return;
       st.tick_at.reset();
-      unpark(self, false);
+      unpark(self, 0);
       st.core->on_tick(now_of(self), st.fx);
       perform(self);
     },
