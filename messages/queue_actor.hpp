@@ -21,10 +21,8 @@ typename I::result_type inspect(I& f, attach_pool& x) {
   return f(x.pool, x.kind, x.handle);
 }
 
-/// Own timer. Others of an older round are ignored.
-struct queue_tick {
-  std::uint64_t round = 0;
-};
+/// Own timer.
+struct queue_tick {};
 /// intake::take() has something.
 struct items_stored {};
 
@@ -40,9 +38,7 @@ using queue_actor =
                    caf::replies_to<change_job>::with<ack>>;
 
 /// Own timer of a pool.
-struct pool_tick {
-  std::uint64_t round = 0;
-};
+struct pool_tick {};
 /// A worker's thread is done with a batch.
 struct call_ended {
   std::uint64_t token = 0;

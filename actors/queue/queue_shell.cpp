@@ -18,6 +18,7 @@ using pointer = queue_actor::stateful_pointer<queue_shell_state>;
 constexpr std::size_t parked_most = 1'000;
 constexpr auto no_limit = std::numeric_limits<std::size_t>::max();
 constexpr auto stop_check = 200ms;  // how often the end looks whether its storage is in trouble
+constexpr auto never = std::chrono::steady_clock::time_point::max();
 
 instant now_of(pointer self) { return {self->clock().now(), self->state.parts.clock->wall()}; }
 
@@ -52,14 +53,18 @@ void send_changes(pointer self) {
   auto& s = self->state;
   if (s.changes.empty()) return;
   ++s.changes_under_way;
+  const std::size_t moves = s.changes.move.empty() ? 0 : 1;
+  s.moves_under_way += moves;
   self->request(s.parts.storekeeper, caf::infinite, std::exchange(s.changes, {}))
     .then(
-      [self](ack) {
+      [self, moves](ack) {
         --self->state.changes_under_way;
+        self->state.moves_under_way -= moves;
         perform(self);
       },
-      [self](caf::error& e) {
+      [self, moves](caf::error& e) {
         --self->state.changes_under_way;
+        self->state.moves_under_way -= moves;
         log(self, "storage", from_caf(e).text);
         perform(self);
       });
@@ -83,21 +88,24 @@ void send_load(pointer self, const queue_effects::load& l) {
 
 void push_or_park(pointer self, push_items items, caf::typed_response_promise<push_results> promise,
                   std::chrono::steady_clock::time_point deadline) {
-  // The items are needed again when there is no room; they are shared with the message, not copied twice.
+  // A copy: the items are needed again when there is no room.
   self->request(self->state.parts.storekeeper, caf::infinite, items)
     .then([promise](push_results& r) mutable { promise.deliver(std::move(r)); },
-          [self, promise, deadline, items = std::move(items)](caf::error& e) mutable {
+          [self, promise, deadline, changes = self->state.room_changes, items = std::move(items)](caf::error& e) mutable {
             auto& s = self->state;
             const bool full = e == to_caf({errc::queue_full, {}}) && items.items.size() <= s.parts.settings.length;
-            if (!full || s.stopped || s.parked.size() >= parked_most || self->clock().now() >= deadline) {
+            if (!full || s.parked.size() >= parked_most || self->clock().now() >= deadline) {
               promise.deliver(std::move(e));
-              return;
+            } else if (s.room_changes != changes) {
+              // While the refusal was on its way. Nobody would wake it, if it was parked now.
+              push_or_park(self, std::move(items), std::move(promise), deadline);
+            } else {
+              // Back to its place: deadlines are in the order of arrival.
+              const auto place = std::upper_bound(s.parked.begin(), s.parked.end(), deadline,
+                                                  [](auto t, const auto& p) { return t < p.deadline; });
+              s.parked.insert(place, {std::move(items), std::move(promise), deadline});
+              perform(self);
             }
-            // Back to its place: deadlines are in the order of arrival.
-            const auto place = std::upper_bound(s.parked.begin(), s.parked.end(), deadline,
-                                                [](auto t, const auto& p) { return t < p.deadline; });
-            s.parked.insert(place, {std::move(items), std::move(promise), deadline});
-            perform(self);
           });
 }
 
@@ -119,17 +127,23 @@ void unpark(pointer self, std::size_t room) {
   }
 }
 
+// Pushes are refused from now on, the parked ones too.
+void close_door(pointer self, std::string_view why) {
+  auto& s = self->state;
+  s.parts.door->close({errc::queue_closed, "queue \"" + s.parts.settings.name + "\": " + std::string(why)});
+  ++s.room_changes;
+  unpark(self, no_limit);
+}
+
 void schedule_tick(pointer self) {
   auto& s = self->state;
   auto wake = s.core->next_wake(now_of(self));
   for (const auto& p : s.parked)
     if (!wake || p.deadline < *wake) wake = p.deadline;
   if (s.stopped && !s.stops.empty()) wake = self->clock().now() + stop_check;
-  // A tick that comes too early does no harm, so only an earlier one is worth a new timer.
-  if (!wake || (s.tick_at && *s.tick_at <= *wake)) return;
-  s.tick_at = wake;
+  if (!wake || !s.ticks.want(*wake)) return;
   const auto wait = std::max(*wake - self->clock().now(), std::chrono::steady_clock::duration{0});
-  self->delayed_send(self, wait, queue_tick{++s.tick_round});
+  self->delayed_send(self, wait, queue_tick{});
 }
 
 void deliver_stops(pointer self) {
@@ -145,9 +159,14 @@ void deliver_stops(pointer self) {
 void perform(pointer self) {
   auto& s = self->state;
   auto& fx = s.fx;
+  // Within one write moves come first; these moves come after those releases.
+  if (!fx.move.empty() && !s.changes.release.empty()) send_changes(self);
   // Before a batch leaves: its handler may push the same key again at once.
   if (!fx.release.empty()) {
     if (auto ok = s.parts.store->release(fx.release); !ok) log(self, "storage", ok.failure().text);
+    // Once more behind moves that are not written yet: an item that came back takes its key again.
+    if (s.moves_under_way > 0 || !s.changes.move.empty() || !fx.move.empty())
+      s.changes.release.insert(s.changes.release.end(), fx.release.begin(), fx.release.end());
     fx.release.clear();
   }
   for (auto& out : fx.send) {
@@ -177,6 +196,7 @@ void perform(pointer self) {
   }
   const auto room = std::exchange(fx.room, 0);
   s.parts.door->add_room(room);
+  if (room > 0) ++s.room_changes;
   for (auto& f : std::exchange(fx.flushes, {})) {
     const auto node = s.flushes.extract(f.flush);
     if (node.empty()) continue;
@@ -188,8 +208,7 @@ void perform(pointer self) {
   if (fx.stopped) {
     fx.stopped = false;
     s.stopped = true;
-    s.parts.door->close({errc::queue_closed, "queue \"" + s.parts.settings.name + "\": is stopped"});
-    unpark(self, no_limit);
+    close_door(self, "is stopped");
   }
   if (room > 0 && !s.parked.empty()) unpark(self, s.parts.door->room());
   deliver_stops(self);
@@ -227,10 +246,17 @@ caf::error no_such_job(pointer self, item_id id) {
                                     ": is not here; it was handled or removed a while ago, or never existed"});
 }
 
+// A newer node may send enumerators that are unknown here.
+caf::error unknown_word(pointer self, std::string_view what) {
+  return to_caf({errc::invalid_argument, "queue \"" + self->state.parts.settings.name + "\": its node does not know this " +
+                                           std::string(what) + "; give all nodes the same version"});
+}
+
 caf::result<job_status> find(pointer self, item_id id) {
   // The core first: a row that is about to be erased is finished already.
   if (const auto f = self->state.core->find_finished(id)) return finished_status(*f);
   auto promise = self->make_response_promise<job_status>();
+  send_changes(self);
   self->request(self->state.parts.storekeeper, caf::infinite, store_find{id})
     .then(
       [self, id, promise](store_records& found) mutable {
@@ -250,6 +276,7 @@ caf::result<job_status> find(pointer self, item_id id) {
 }
 
 caf::result<job_list> list(pointer self, const list_jobs& l) {
+  if (l.state > record_state::dead) return unknown_word(self, "state");
   auto promise = self->make_response_promise<job_list>();
   send_changes(self);
   self->request(self->state.parts.storekeeper, caf::infinite, store_load{l.state, {l.after_due, l.after_id}, l.limit})
@@ -270,6 +297,7 @@ caf::result<job_list> list(pointer self, const list_jobs& l) {
 }
 
 caf::result<ack> change(pointer self, const change_job& c) {
+  if (c.what > job_change::remove) return unknown_word(self, "change");
   auto promise = self->make_response_promise<ack>();
   send_changes(self);
   self->request(self->state.parts.storekeeper, caf::infinite, store_find{c.id})
@@ -321,10 +349,9 @@ queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
       take_announced(self);
       perform(self);
     },
-    [self](const queue_tick& t) {
+    [self](queue_tick) {
       auto& st = self->state;
-      if (t.round != st.tick_round) return;
-      st.tick_at.reset();
+      if (!st.ticks.came(self->clock().now())) return;
       unpark(self, 0);
       st.core->on_tick(now_of(self), st.fx);
       perform(self);
@@ -341,11 +368,14 @@ queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
       self->state.core->on_demand(d, now_of(self), self->state.fx);
       perform(self);
     },
-    [self](const batch_done& d) {
+    [self](batch_done& d) {
+      // A newer node may know more kinds; what they are called here is that the item comes again.
+      for (auto& o : d.rest)
+        if (o.what > item_outcome::kind::later) o.what = item_outcome::kind::unhandled;
       self->state.core->on_done(d, now_of(self), self->state.fx);
       perform(self);
     },
-    [self](const renew_leases& r) { 
+    [self](const renew_leases& r) {
       self->state.core->on_renew(r, now_of(self), self->state.fx);
       perform(self);
     },
@@ -365,10 +395,13 @@ queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
       return answer(self, ok);
     },
     [self](drain_queue) -> caf::result<ack> {
-      const auto& name = self->state.parts.settings.name;
-      const auto ok = self->state.core->drain(now_of(self), self->state.fx);
-      if (ok) self->state.parts.door->close({errc::queue_closed, "queue \"" + name + "\": is draining and takes no more items"});
-      return answer(self, ok);
+      auto& st = self->state;
+      const auto phase = st.core->phase();
+      if (phase != queue_phase::stopping && phase != queue_phase::stopped) {
+        close_door(self, "is draining and takes no more items");
+        take_announced(self);  // it is part of the rest
+      }
+      return answer(self, st.core->drain(now_of(self), st.fx));
     },
     [self](const flush_queue& f) -> caf::result<ack> {
       auto& st = self->state;
@@ -384,12 +417,13 @@ queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
       // Pushes that returned before this message was sent are part of it.
       take_announced(self);
       const auto now = now_of(self);
-      st.core->flush(id, now.steady + f.timeout, now, st.fx);
+      st.core->flush(id, f.timeout < longest_wait ? now.steady + f.timeout : never, now, st.fx);
       perform(self);
       return promise;
     },
     [self](const purge_queue& p) -> caf::result<purged_count> {
       auto& st = self->state;
+      if (p.state > record_state::dead) return unknown_word(self, "state");
       take_announced(self);
       const auto n = st.core->purge(p.state, now_of(self), st.fx);
       perform(self);
@@ -399,12 +433,12 @@ queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
       auto& st = self->state;
       auto promise = self->make_response_promise<queue_status>();
       st.stops.push_back(promise);
-      st.parts.door->close({errc::queue_closed, "queue \"" + st.parts.settings.name + "\": is stopping"});
+      close_door(self, "is stopping");
       take_announced(self);
       const auto now = now_of(self);
       const bool rest = stop.timeout <= 0ms;
       // Running the rest takes as long as it takes; the handlers' own timeouts bound it.
-      const auto deadline = rest ? std::chrono::steady_clock::time_point::max() : now.steady + stop.timeout;
+      const auto deadline = rest || stop.timeout >= longest_wait ? never : now.steady + stop.timeout;
       st.core->stop(rest ? queue_core::stop_mode::run_rest : queue_core::stop_mode::hand_back, deadline, now, st.fx);
       perform(self);
       return promise;

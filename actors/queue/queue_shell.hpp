@@ -3,6 +3,7 @@
 #include "actors/queue/intake.hpp"
 #include "actors/queue/queue_core.hpp"
 #include "actors/store/store_actor.hpp"
+#include "actors/wake_ups.hpp"
 #include "messages/queue_actor.hpp"
 #include "toolbox/clock.hpp"
 
@@ -38,6 +39,7 @@ struct queue_shell_state {
   std::unordered_map<pool_id, caf::strong_actor_ptr> pools;
   store_changes changes;              ///< decided, not yet sent to the storekeeper
   std::size_t changes_under_way = 0;
+  std::size_t moves_under_way = 0;    ///< of them, those with moves
   std::vector<record> taken;
   std::unordered_map<std::uint64_t, caf::typed_response_promise<ack>> flushes;
   std::uint64_t next_flush = 1;
@@ -49,8 +51,8 @@ struct queue_shell_state {
     std::chrono::steady_clock::time_point deadline;
   };
   std::vector<parked_push> parked;    ///< waiting for room under LENGTH
-  std::optional<std::chrono::steady_clock::time_point> tick_at;
-  std::uint64_t tick_round = 0;
+  std::uint64_t room_changes = 0;     ///< how often there was new room, or the door was closed
+  wake_ups ticks;
   std::string paused_by;
 
   queue_shell_state() = default;

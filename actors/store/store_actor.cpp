@@ -112,7 +112,7 @@ store_actor::behavior_type store_behavior(store_pointer self, std::shared_ptr<st
         if (answer.failure().code == errc::backend_failed) set_sick(self, answer.failure().text);
         return to_caf(answer.failure());
       }
-      set_well(self);
+      if (self->state.waiting.empty()) set_well(self);  // else there is something that still fails
       push_results results;
       results.items.reserve(answer->size());
       for (const auto& a : *answer)

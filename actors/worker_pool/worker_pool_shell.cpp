@@ -36,14 +36,15 @@ void schedule_tick(pointer self) {
     const auto again = self->clock().now() + thread_retry;
     if (!wake || again < *wake) wake = again;
   }
-  if (!wake || (s.tick_at && *s.tick_at <= *wake)) return;
-  s.tick_at = wake;
+  if (!wake || !s.ticks.want(*wake)) return;
   const auto wait = std::max(*wake - self->clock().now(), std::chrono::steady_clock::duration{0});
-  self->delayed_send(self, wait, pool_tick{++s.tick_round});
+  self->delayed_send(self, wait, pool_tick{});
 }
 
+// `n` more, and those that could not be started before.
 void start_threads(pointer self, std::size_t n) {
   auto& s = self->state;
+  n += std::exchange(s.threads_missing, 0);
   for (; n > 0; --n) {
     if (s.threads->start(1)) continue;
     s.threads_missing = n;
@@ -51,7 +52,6 @@ void start_threads(pointer self, std::size_t n) {
                         ": the machine gives no more threads; lower MAX_WORKERS or raise the limit of processes");
     return;
   }
-  s.threads_missing = 0;
 }
 
 void perform(pointer self) {
@@ -111,11 +111,10 @@ worker_pool_actor::behavior_type worker_pool_behavior(pointer self, pool_parts p
       self->state.core->on_call_ended(c.token, std::move(c.rest), c.took, self->clock().now(), self->state.fx);
       perform(self);
     },
-    [self](const pool_tick& t) {
+    [self](pool_tick) {
       auto& st = self->state;
-      if (t.round != st.tick_round) return;
-      st.tick_at.reset();
-      if (st.threads_missing > 0) start_threads(self, st.threads_missing);
+      if (!st.ticks.came(self->clock().now())) return;
+      if (st.threads_missing > 0) start_threads(self, 0);
       st.core->on_tick(st.threads->running(), self->clock().now(), st.fx);
       perform(self);
     },
@@ -134,7 +133,7 @@ worker_pool_actor::behavior_type worker_pool_behavior(pointer self, pool_parts p
       const auto now = self->clock().now();
       for (auto& work : st.threads->take_unstarted())
         st.core->hand_back_unstarted(work, st.fx);
-      st.core->stop(st.threads->running(), now + stop.timeout, now, st.fx);
+      st.core->stop(st.threads->running(), now + std::min(stop.timeout, longest_wait), now, st.fx);
       perform(self);
       return promise;
     },

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/wake_ups.hpp"
 #include "actors/worker_pool/worker_pool_core.hpp"
 #include "actors/worker_pool/worker_threads.hpp"
 #include "integration/runner.hpp"
@@ -32,8 +33,7 @@ struct pool_shell_state {
   std::unique_ptr<worker_pool_core> core;
   std::unique_ptr<worker_threads> threads;
   pool_effects fx;
-  std::optional<std::chrono::steady_clock::time_point> tick_at;
-  std::uint64_t tick_round = 0;
+  wake_ups ticks;
   std::size_t threads_missing = 0;
   std::vector<caf::typed_response_promise<pool_status>> stops;
 
