@@ -10,8 +10,10 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 
 using namespace caravan::crash;
@@ -24,6 +26,7 @@ constexpr int queues = 50;
 struct process_facts {
   double cpu_seconds = 0;
   long threads = 0;
+  long wakeups = 0;  ///< how often a thread waited for something
 };
 
 process_facts facts_of(pid_t pid) {
@@ -39,6 +42,11 @@ process_facts facts_of(pid_t pid) {
   in >> f.threads;
   require(!in.fail(), "/proc/PID/stat cannot be read: " + text);
   f.cpu_seconds = (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
+    const auto status = read_file(thread.path() / "status");
+    constexpr std::string_view name = "\nvoluntary_ctxt_switches:";
+    if (const auto at = status.find(name); at != std::string::npos) f.wakeups += std::atol(status.c_str() + at + name.size());
+  }
   return f;
 }
 
@@ -73,8 +81,8 @@ int main(int argc, char** argv) {
   const auto after = facts_of(node.pid());
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
   const double percent = 100 * (after.cpu_seconds - before.cpu_seconds) / took.count();
-  std::printf("queues=%d seconds=%.1f cpu_s=%.2f percent_of_a_core=%.3f threads=%ld\n", queues, took.count(),
-              after.cpu_seconds - before.cpu_seconds, percent, after.threads);
+  std::printf("queues=%d seconds=%.1f cpu_s=%.2f percent_of_a_core=%.3f threads=%ld wakeups=%ld\n", queues, took.count(),
+              after.cpu_seconds - before.cpu_seconds, percent, after.threads, after.wakeups - before.wakeups);
   require(node.stop() == 0, "the node does not end with 0");
   const double most = seconds >= 60 ? 0.5 : 3;
   require(percent < most, "an idle node takes more than " + std::to_string(most) + " % of a core");
