@@ -17,7 +17,8 @@ using pointer = queue_actor::stateful_pointer<queue_shell_state>;
 
 constexpr std::size_t parked_most = 1'000;
 constexpr auto no_limit = std::numeric_limits<std::size_t>::max();
-constexpr auto stop_check = 200ms;  // how often the end looks whether its storage is in trouble
+constexpr auto stop_check = 500ms;   // how often the end looks whether its storage is in trouble
+constexpr auto stop_patience = 5s;  // how long it lets a storage in trouble try again
 constexpr auto never = std::chrono::steady_clock::time_point::max();
 
 instant now_of(pointer self) { return {self->clock().now(), self->state.parts.clock->wall()}; }
@@ -149,9 +150,10 @@ void schedule_tick(pointer self) {
 void deliver_stops(pointer self) {
   auto& s = self->state;
   if (!s.stopped || s.stops.empty()) return;
-  // A storage that refuses (a full disk) must not hold up the end: what it did not learn is delivered again.
+  // A storage that refuses (a full disk) must not hold up the end for ever: what it did not learn is delivered again.
   const bool written = s.changes_under_way == 0 && s.changes.empty();
-  if (!written && s.parts.health->text().empty()) return;
+  const bool in_vain = !s.parts.health->text().empty() && self->clock().now() >= s.stopped_at + stop_patience;
+  if (!written && !in_vain) return;
   for (auto& p : std::exchange(s.stops, {})) p.deliver(status_of(self));
 }
 
@@ -208,6 +210,7 @@ void perform(pointer self) {
   if (fx.stopped) {
     fx.stopped = false;
     s.stopped = true;
+    s.stopped_at = self->clock().now();
     close_door(self, "is stopped");
   }
   if (room > 0 && !s.parked.empty()) unpark(self, s.parts.door->room());

@@ -45,6 +45,7 @@ struct queue_shell_state {
   std::uint64_t next_flush = 1;
   std::vector<caf::typed_response_promise<queue_status>> stops;
   bool stopped = false;
+  std::chrono::steady_clock::time_point stopped_at{};
   struct parked_push {
     push_items items;
     caf::typed_response_promise<push_results> promise;

@@ -798,6 +798,20 @@ CAF_TEST(a stop waits for what runs and answers after its changes are written) {
   CAF_CHECK(stopped->value->trouble.empty());
 }
 
+CAF_TEST(a storage that never recovers does not hold up a stop for ever) {
+  start();
+  const auto pool = attach(1, 1);
+  push("a");
+  store->fail_next(1'000);
+  done(1, batches_of(pool)[0].token, {}, 1);
+  const auto stopped = ask<queue_status>(queue, stop_queue{1s});
+  pass(4'900ms);
+  CAF_CHECK(!*stopped);
+  pass(700ms);
+  CAF_REQUIRE(holds(stopped));
+  CAF_CHECK(!stopped->value->trouble.empty());
+}
+
 CAF_TEST(a stop gives up what does not end in time and the items stay) {
   start();
   const auto pool = attach(1, 1);
