@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
   const caravan::testing_support::temp_folder folder;
   const auto work = folder.path();
   std::string ini = "[node]\nNAME = idle\nDATA_DIR = " + (work / "data").string() +
-                    "\n[http]\nADDR = 127.0.0.1:0\n[queue]\nHANDLER = exec:true\nMAX_WORKERS = 4\n";
+                    "\n[http]\nADDR = 127.0.0.1:0\n[queue]\nHANDLER = exec:true\nMAX_WORKERS = 4\nLEASE = 1s\n";
   for (int i = 0; i < queues; ++i) ini += "[queue.q" + std::to_string(i) + "]\n";
   write_file(work / "node.ini", ini);
   real_node node(argv[1], work);
@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
     require(a.status == 201, "push: " + a.text);
     empty_queue(http, node.port(), name, 20s);
   }
-  std::this_thread::sleep_for(3s);  // beyond WORKER_IDLE and SYNC's interval
+  std::this_thread::sleep_for(3s);  // beyond WORKER_IDLE, LEASE and the interval of SYNC
 
   const auto before = facts_of(node.pid());
   const auto begun = std::chrono::steady_clock::now();
