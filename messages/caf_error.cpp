@@ -12,10 +12,10 @@ caf::error to_caf(const error& e) {
 }
 
 error from_caf(const caf::error& e) {
-  if (e.category() == error_category()) {
+  if (e && e.category() == error_category()) {
     const auto& context = e.context();
     const auto code = static_cast<errc>(e.code());
-    if (context.match_element<std::string>(0)) return {code, context.get_as<std::string>(0)};
+    if (!context.empty() && context.match_element<std::string>(0)) return {code, context.get_as<std::string>(0)};
     return {code, std::string(to_string(code))};
   }
   if (e == caf::sec::request_timeout) return {errc::timed_out, "no answer in time; whether it was done is unknown"};

@@ -41,7 +41,7 @@ void register_messages(caf::actor_system_config& config) {
   config.add_message_type<pool_status>("caravan.pool_status");
   config.add_error_category(error_category(), [](std::uint8_t code, caf::atom_value, const caf::message& context) {
     std::string text(to_string(static_cast<errc>(code)));
-    if (context.match_element<std::string>(0)) text += ": " + context.get_as<std::string>(0);
+    if (!context.empty() && context.match_element<std::string>(0)) text += ": " + context.get_as<std::string>(0);
     return text;
   });
 }

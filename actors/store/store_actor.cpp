@@ -4,6 +4,8 @@
 
 #include <caf/all.hpp>
 
+#include <exception>
+
 namespace caravan {
 
 using namespace std::chrono_literals;
@@ -11,6 +13,18 @@ using namespace std::chrono_literals;
 namespace {
 
 using store_pointer = store_actor::stateful_pointer<store_state>;
+
+// A throw would end the actor, and with it the queue's memory of what is to be written.
+template <class Call>
+auto guarded(Call call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (const std::exception& e) {
+    return error{errc::backend_failed, std::string("the storage threw: ") + e.what()};
+  } catch (...) {
+    return error{errc::backend_failed, "the storage threw something that is no std::exception"};
+  }
+}
 
 expected<void> carry_out(storage& store, const store_changes& c) {
   if (!c.move.empty())
@@ -60,7 +74,7 @@ store_actor::behavior_type store_behavior(store_pointer self, std::shared_ptr<st
       auto promise = self->make_response_promise<ack>();
       in_order(self, [self, promise, changes = std::move(changes)]() mutable {
         auto& s = self->state;
-        const auto ok = carry_out(*s.store, changes);
+        const auto ok = guarded([&] { return carry_out(*s.store, changes); });
         if (!ok && ok.failure().code == errc::backend_failed) {
           set_sick(self, ok.failure().text);
           return false;
@@ -79,7 +93,7 @@ store_actor::behavior_type store_behavior(store_pointer self, std::shared_ptr<st
       auto promise = self->make_response_promise<store_records>();
       in_order(self, [self, promise, l]() mutable {
         auto& s = self->state;
-        auto records = s.store->read(l.state, l.after, l.max);
+        auto records = guarded([&] { return s.store->read(l.state, l.after, l.max); });
         if (records) {
           set_well(self);
           promise.deliver(store_records{std::move(*records)});
@@ -94,7 +108,7 @@ store_actor::behavior_type store_behavior(store_pointer self, std::shared_ptr<st
     [self](const store_find& f) -> caf::result<store_records> {
       auto promise = self->make_response_promise<store_records>();
       in_order(self, [self, promise, f]() mutable {
-        auto found = self->state.store->find(f.id);
+        auto found = guarded([&] { return self->state.store->find(f.id); });
         if (!found) {
           promise.deliver(to_caf(found.failure()));
           return true;
