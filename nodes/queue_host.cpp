@@ -61,7 +61,11 @@ expected<std::shared_ptr<storage>> open_storage(const host_parts& p) {
         if (!d.queue.empty()) more.emplace_back("queue", d.queue);
         if (d.lost) more.emplace_back("lost", std::to_string(*d.lost));
         if (!d.saved_to.empty()) more.emplace_back("saved_to", d.saved_to);
-        log->error("storage", d.what, more);
+        // A write that a kill cut off loses nothing that was acknowledged: it is told, but nobody need act.
+        if (d.lost.value_or(0) > 0 || !d.saved_to.empty())
+          log->error("storage", d.what, more);
+        else
+          log->warn("storage", d.what, more);
       };
       auto opened = open_level_storage(std::move(o));
       if (!opened) return opened.failure();
