@@ -184,7 +184,8 @@ private:
   outcome<lease> take(std::unique_lock<std::mutex>& lock) {
     auto& s = *state_;
     if (s.closed) return failure{fault::closed, "the pool is closed"};
-    if (const auto all = s.idle.size() + s.out + 1; s.idle.capacity() < all) s.idle.reserve(std::max(all, 2 * s.idle.capacity()));
+    if (const auto all = s.idle.size() + s.out + 1; s.idle.capacity() < all)
+      s.idle.reserve(std::max(all, 2 * s.idle.capacity()));
     ++s.out;
     std::vector<idle_resource> aged;
     take_aged(aged);

@@ -8,6 +8,7 @@
 
 #include "toolbox/channel.hpp"
 #include "toolbox/routine_group.hpp"
+#include "toolbox/run_safe.hpp"
 
 namespace caravan::http {
 
