@@ -14,10 +14,9 @@
 ///
 /// `pause_after` is the same without a memory, for things that know themselves how often they failed.
 ///
-/// Threads: not thread safe, one per thing that is tried; it is small. pause_after touches only the generator that it is
-/// given. Units: std::chrono.
-/// Errors: the constructor throws std::invalid_argument for a first pause below zero, most < first, a factor below 1 or
-/// a jitter outside 0..1; pause_after trusts its caller to give no such options.
+/// Threads: not thread safe, one per thing that is tried; it is small. pause_after touches only the generator that it
+/// is given. Units: std::chrono. Errors: the constructor throws std::invalid_argument for a first pause below zero,
+/// most < first, a factor below 1 or a jitter outside 0..1; pause_after trusts its caller to give no such options.
 
 #include <algorithm>
 #include <chrono>

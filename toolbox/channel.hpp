@@ -45,7 +45,8 @@ public:
     return popped_ >= mine;
   }
 
-  /// Never waits. False, with the value untouched, if there is no room or the end has come; with a capacity of 0 always.
+  /// Never waits. False, with the value untouched, if there is no room or the end has come; with a capacity of 0
+  /// always.
   [[nodiscard]] bool try_push(T& value) {
     {
       const std::lock_guard guard{mutex_};

@@ -50,8 +50,8 @@ session open_session() {
   return fresh;
 }
 
-/// A call's use of a session. However it ends, the easy handle leaves its multi handle, as it must before either is used
-/// again, and forgets the options, which point into the call; connection, names and TLS sessions stay.
+/// A call's use of a session. However it ends, the easy handle leaves its multi handle, as it must before either is
+/// used again, and forgets the options, which point into the call; connection, names and TLS sessions stay.
 class attached {
 public:
   explicit attached(session& s) : session_(s) {}
