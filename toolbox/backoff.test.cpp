@@ -1,6 +1,8 @@
 #define CAF_SUITE backoff
 #include "toolbox/backoff.hpp"
 
+#include <random>
+
 #include "caf/test/unit_test.hpp"
 #include "toolbox/testing/support.hpp"
 
@@ -59,4 +61,33 @@ CAF_TEST(two seeds spread and one seed repeats) {
   const auto x = a.next();
   CAF_CHECK(x == b.next());
   CAF_CHECK(x != c.next());
+}
+
+CAF_TEST(a count of failures gives the pauses of the class) {
+  const backoff_options options{.first = 100ms, .most = 5s, .factor = 3, .jitter = 0.5, .seed = 7};
+  backoff pause{options};
+  std::minstd_rand random{7};
+  for (std::uint64_t failures = 1; failures <= 20; ++failures)
+    CAF_CHECK(pause_after(options, failures, random) == pause.next());
+}
+
+CAF_TEST(any count of failures has a pause within its bounds) {
+  std::mt19937_64 random{1};
+  const backoff_options exact{.first = 1s, .most = 1h, .jitter = 0};
+  for (const std::uint64_t many : {std::uint64_t{13}, std::uint64_t{100'000}, ~std::uint64_t{0}})
+    CAF_CHECK(pause_after(exact, many, random) == 1h);
+  CAF_CHECK(pause_after(exact, 0, random) == 1s);
+  CAF_CHECK(pause_after(exact, 1, random) == 1s);
+  CAF_CHECK(pause_after(exact, 12, random) == 2048s);
+  CAF_CHECK(pause_after({.first = 0ns, .most = 1h}, ~std::uint64_t{0}, random) == 0ns);
+  CAF_CHECK(holds("bounds by count", [&] {
+    const auto jitter = *rc::gen::inRange(0, 11) / 10.0;
+    const auto failures = *rc::gen::arbitrary<std::uint64_t>();
+    const auto whole = pause_after(exact, failures, random);
+    auto spread = exact;
+    spread.jitter = jitter;
+    const auto got = pause_after(spread, failures, random);
+    RC_ASSERT(got <= whole);
+    RC_ASSERT(static_cast<double>(got.count()) >= static_cast<double>(whole.count()) * (1 - jitter) - 1);
+  }));
 }

@@ -6,12 +6,14 @@
 ///   toolbox::channel<int> numbers{8};                    // at most eight wait; 0: push waits until its value is taken
 ///   std::jthread writer{[&] { for (int i = 0; i < 100 && numbers.push(i); ++i) {} numbers.close(); }};
 ///   while (auto n = numbers.pop()) use(*n);
+///   if (!numbers.try_push(n)) refuse(n);                 // full, or at its end: n is what it was
 ///
 /// close: no more values; those inside can still be taken. fail: the same, and who takes the end gets the exception.
 /// abandon: nobody reads any more; what is inside is dropped, and push says false from now on.
 ///
 /// Threads: any number of writers and readers. Order: first in, first out. Errors: push says false once closed or
-/// abandoned, and its value is gone then; pop says nothing at the end, or throws what fail was given.
+/// abandoned, and its value is gone then (try_push leaves it); pop says nothing at the end, or throws what fail was
+/// given.
 
 #include <condition_variable>
 #include <cstddef>
@@ -41,6 +43,19 @@ public:
     if (capacity_ > 0) return true;
     room_.wait(lock, [&] { return abandoned_ || popped_ >= mine; });
     return popped_ >= mine;
+  }
+
+  /// Never waits. False, with the value untouched, if there is no room or the end has come; with a capacity of 0
+  /// always.
+  [[nodiscard]] bool try_push(T& value) {
+    {
+      const std::lock_guard guard{mutex_};
+      if (closed_ || values_.size() >= capacity_) return false;
+      values_.push_back(std::move(value));
+      ++pushed_;
+    }
+    filled_.notify_one();
+    return true;
   }
 
   std::optional<T> pop() {

@@ -13,17 +13,20 @@
 ///   if (auto c = pool.get(100ms)) (*c)->query("...");   // outcome: timed_out, cancelled or closed
 ///
 /// max_age: what has lain unused for longer is destroyed instead of lent, and by close_idle(); 0 means never.
+/// The limit may be pool<...>::no_limit: then nobody ever waits, and the surplus of a busy time is closed by max_age.
 ///
 /// Threads: safe. Opening and destroying run without the lock, on the threads of those who call. A lease may outlive
 /// the pool: what it holds is destroyed when it ends. Errors: what the opener throws reaches the caller of get, whose
 /// slot goes to the next. The constructor throws std::invalid_argument for a limit of 0 or no opener. get() without a
 /// time limit throws error_thrown after close().
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -50,7 +53,7 @@ class pool {
     steady_time since;
   };
   struct state {
-    explicit state(std::size_t most) : limit(most) { idle.reserve(most); }
+    explicit state(std::size_t most) : limit(most) {}
     std::mutex mutex;
     std::condition_variable freed;
     std::vector<idle_resource> idle;  // in the order of their return
@@ -61,6 +64,8 @@ class pool {
   };
 
 public:
+  static constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
+
   /// A resource on loan; move-only.
   class lease {
   public:
@@ -94,7 +99,7 @@ public:
       {
         const std::lock_guard guard{home->mutex};
         --home->out;
-        // Room was reserved for as many as there can be, so this does not allocate.
+        // Room was reserved when it was lent, so this does not allocate.
         if (resource_ && !home->closed) {
           home->idle.push_back({std::move(*resource_), home->time != nullptr ? home->time->now() : steady_time{}});
           resource_.reset();
@@ -179,6 +184,8 @@ private:
   outcome<lease> take(std::unique_lock<std::mutex>& lock) {
     auto& s = *state_;
     if (s.closed) return failure{fault::closed, "the pool is closed"};
+    if (const auto all = s.idle.size() + s.out + 1; s.idle.capacity() < all)
+      s.idle.reserve(std::max(all, 2 * s.idle.capacity()));
     ++s.out;
     std::vector<idle_resource> aged;
     take_aged(aged);

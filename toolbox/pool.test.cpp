@@ -68,6 +68,27 @@ CAF_TEST("TOOL-045" the last one that came back is lent again) {
   CAF_CHECK_EQUAL(f.opened.load(), 3);
 }
 
+CAF_TEST(a pool without a limit makes nobody wait) {
+  pool_fixture f;
+  pool<connection> p{pool<connection>::no_limit, f.opener(), {.max_age = 1min}, f.time};
+  {
+    std::vector<pool<connection>::lease> leases;
+    for (int i = 0; i < 1000; ++i) {
+      auto got = p.try_get();
+      CAF_REQUIRE(static_cast<bool>(got));
+      leases.push_back(std::move(*got));
+    }
+    CAF_CHECK_EQUAL(p.out(), 1000u);
+  }
+  CAF_CHECK_EQUAL(p.idle(), 1000u);
+  f.time.advance(59s);
+  { auto busy = p.get(); }
+  f.time.advance(59s);
+  { auto busy = p.get(); }
+  CAF_CHECK_EQUAL(f.alive.load(), 1);  // the surplus of the busy time is gone
+  CAF_CHECK_EQUAL(f.opened.load(), 1000);
+}
+
 CAF_TEST(what lay unused too long is destroyed) {
   pool_fixture f;
   pool<connection> p{10, f.opener(), {.max_age = 1min}, f.time};

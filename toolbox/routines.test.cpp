@@ -498,6 +498,33 @@ CAF_TEST(a channel keeps order and bound and end) {
   CAF_CHECK(!c.push(4));
 }
 
+CAF_TEST(a push that does not wait leaves the value where there is no room) {
+  channel<std::unique_ptr<int>> line{2};
+  auto value = std::make_unique<int>(1);
+  CAF_CHECK(line.try_push(value));
+  CAF_CHECK(!value);
+  value = std::make_unique<int>(2);
+  CAF_CHECK(line.try_push(value));
+  value = std::make_unique<int>(3);
+  CAF_CHECK(!line.try_push(value));
+  CAF_CHECK(value && *value == 3);
+  CAF_CHECK(**line.pop() == 1);
+  CAF_CHECK(line.try_push(value));
+  line.abandon();
+  value = std::make_unique<int>(4);
+  CAF_CHECK(!line.try_push(value));
+  CAF_CHECK(value && *value == 4);
+  CAF_CHECK(!line.pop());
+  channel<int> direct{0};
+  int n = 5;
+  CAF_CHECK(!direct.try_push(n));
+  channel<int> awaited{1};
+  std::atomic<int> got{0};
+  std::jthread reader{[&] { got = *awaited.pop(); }};
+  CAF_CHECK(awaited.try_push(n));
+  CAF_CHECK(comes_true([&] { return got == 5; }));
+}
+
 CAF_TEST(an abandoned channel frees its writers and a failed one throws at its end) {
   channel<int> c{0};
   std::atomic<bool> freed{false};

@@ -1,5 +1,7 @@
 #include "actors/queue/queue_core.hpp"
 
+#include "toolbox/backoff.hpp"
+
 #include <algorithm>
 #include <cassert>
 #include <utility>
@@ -12,8 +14,8 @@ using steady = std::chrono::steady_clock::time_point;
 namespace {
 constexpr std::size_t moved_kept = 4'096;
 constexpr auto view_age_most = 10s;  // what the storage says to a request is younger than this when it comes
-constexpr auto backoff_first = 1s;
-constexpr auto backoff_most = std::chrono::milliseconds{1h};
+// Half fixed, half random: jobs that failed together do not come back together.
+constexpr toolbox::backoff_options failed_pause{.first = 1s, .most = 1h, .factor = 2, .jitter = 0.5};
 constexpr auto load_retry = 1s;
 constexpr std::size_t error_text_most = 4'096;
 }  // namespace
@@ -731,7 +733,10 @@ void queue_core::fail(const record& r, const item_outcome& why, instant now, que
     return;
   }
   back.state = record_state::delayed;
-  back.due = now.wall + (why.delay > 0ms ? why.delay : backoff(back.attempts));
+  const auto pause = [&] {
+    return std::chrono::floor<std::chrono::milliseconds>(toolbox::pause_after(failed_pause, back.attempts, random_));
+  };
+  back.due = now.wall + (why.delay > 0ms ? why.delay : pause());
   ++totals_.redelivered;
   fx.room -= 1;
   move(ref_of(r), back, fx);
@@ -816,14 +821,6 @@ void queue_core::remember(const record& r, finished_item::kind what, instant now
   else
     finished_[finished_next_] = f;
   finished_next_ = (finished_next_ + 1) % limits_.finished;
-}
-
-std::chrono::milliseconds queue_core::backoff(std::uint32_t attempts) {
-  const auto doubled = backoff_first * (1ull << std::min(attempts - 1, 20u));
-  const auto full = std::min<std::chrono::milliseconds>(doubled, backoff_most);
-  // Half fixed, half random: jobs that failed together do not come back together.
-  std::uniform_int_distribution<std::int64_t> jitter(0, full.count() / 2);
-  return std::chrono::milliseconds{full.count() - jitter(random_)};
 }
 
 item_id queue_core::low_water() const {

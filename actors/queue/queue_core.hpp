@@ -187,7 +187,6 @@ private:
   bool late_answer(const batch_done& done, instant now, queue_effects& fx);
   void erase(const record& r, finished_item::kind what, instant now, queue_effects& fx);
   void remember(const record& r, finished_item::kind what, instant now);
-  [[nodiscard]] std::chrono::milliseconds backoff(std::uint32_t attempts);
   [[nodiscard]] item_id low_water() const;
   [[nodiscard]] bool key_ends_at_start(const record& r) const;
   [[nodiscard]] bool silent() const;

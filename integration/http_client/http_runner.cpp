@@ -3,16 +3,15 @@
 #include "integration/http_client/http_answer.hpp"
 #include "integration/process/handler_json.hpp"
 #include "integration/process/sigpipe_guard.hpp"
+#include "toolbox/pool.hpp"
 
 #include <curl/curl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <mutex>
 #include <new>
 #include <stdexcept>
-#include <vector>
 
 namespace caravan {
 
@@ -44,11 +43,22 @@ struct session {
   std::unique_ptr<CURL, easy_deleter> easy{::curl_easy_init()};
 };
 
-/// An easy handle must leave its multi handle before either is used again.
+session open_session() {
+  session fresh;
+  // curl makes a multi handle without a wake-up when it finds no descriptors for one: a stop would go unheard.
+  if (fresh.multi && ::curl_multi_wakeup(fresh.multi.get()) != CURLM_OK) fresh.multi.reset();
+  return fresh;
+}
+
+/// A call's use of a session. However it ends, the easy handle leaves its multi handle, as it must before either is
+/// used again, and forgets the options, which point into the call; connection, names and TLS sessions stay.
 class attached {
 public:
   explicit attached(session& s) : session_(s) {}
-  ~attached() { ::curl_multi_remove_handle(session_.multi.get(), session_.easy.get()); }
+  ~attached() {
+    ::curl_multi_remove_handle(session_.multi.get(), session_.easy.get());
+    ::curl_easy_reset(session_.easy.get());
+  }
   attached(const attached&) = delete;
   attached& operator=(const attached&) = delete;
   CURLMcode attach() { return ::curl_multi_add_handle(session_.multi.get(), session_.easy.get()); }
@@ -125,7 +135,9 @@ public:
       : url_(std::move(url)),
         shown_url_(handlers::readable(shown_url)),
         who_("POST " + shown_url_),
-        options_(std::move(options)) {}
+        options_(std::move(options)),
+        // No limit: each worker needs one, and a call that does not come back must not cost the others theirs.
+        sessions_(toolbox::pool<session>::no_limit, open_session, {.max_age = options_.max_idle}) {}
 
   batch_result run(const batch& work, const run_context& ctx) override {
     if (!work.items || work.items->empty()) return {};
@@ -135,19 +147,19 @@ public:
       return whole_batch(size, kind::unhandled, "");
     if (started >= ctx.deadline) return whole_batch(size, kind::failed, who_ + " was not sent: its time was over");
 
-    auto used = take_session();
-    if (!used.multi || !used.easy)
+    const handlers::sigpipe_guard no_sigpipe;  // also for connections that have grown old, which close here
+    auto used = sessions_.get();
+    if (!used->multi || !used->easy) {
+      used.discard();
       return whole_batch(size, kind::later, who_ + " cannot be sent now: out of memory or descriptors");
-    const auto result = call(used, work, ctx, started);
-    give_back(std::move(used));
-    return result;
+    }
+    return call(*used, work, ctx, started);
   }
 
   [[nodiscard]] std::string describe() const override { return shown_url_; }
 
 private:
   batch_result call(session& used, const batch& work, const run_context& ctx, clock::time_point started) {
-    const handlers::sigpipe_guard no_sigpipe;
     const auto size = work.items->size();
     const auto body = http_client::request_body(work, ctx);
     const auto headers = request_headers(work, body);
@@ -155,13 +167,12 @@ private:
     auto& sink = notes.sink;
     sink.limit = options_.body_limit;
     auto* easy = used.easy.get();
-    prepare(easy, body, headers.get(), notes);
-
     CURLcode code = CURLE_OK;
     long status = 0;
     http_client::answer got;
     {
       attached transfer(used);
+      prepare(easy, body, headers.get(), notes);
       if (transfer.attach() != CURLM_OK)
         return whole_batch(size, kind::later, who_ + " cannot be sent now: out of memory");
       const auto how = wait(used, ctx, code);
@@ -264,34 +275,11 @@ private:
     }
   }
 
-  session take_session() {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!idle_.empty()) {
-        auto result = std::move(idle_.back());
-        idle_.pop_back();
-        return result;
-      }
-    }
-    session fresh;
-    // curl makes a multi handle without a wake-up when it finds no descriptors for one: a stop would go unheard.
-    if (fresh.multi && ::curl_multi_wakeup(fresh.multi.get()) != CURLM_OK) fresh.multi.reset();
-    return fresh;
-  }
-
-  void give_back(session used) {
-    // Forgets the options, which point into the call; keeps connection, names and TLS sessions.
-    ::curl_easy_reset(used.easy.get());
-    const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(used));
-  }
-
   const std::string url_;
   const std::string shown_url_;
   const std::string who_;
   const http_options options_;
-  std::mutex mutex_;
-  std::vector<session> idle_;  // the last one in is the first one out: the others' connections may age and close
+  toolbox::pool<session> sessions_;
 };
 
 }  // namespace
@@ -311,6 +299,7 @@ expected<std::unique_ptr<runner>> make_http_runner(std::string_view url, http_op
     return refuse("only http:// and https:// URLs can be called, not " + scheme + "://");
   if (part_of(parsed.get(), CURLUPART_HOST).empty()) return refuse("the URL has no host");
   if (options.connect_timeout <= 0ms) return refuse("the connect timeout must be more than 0");
+  if (options.max_idle <= 0ms) return refuse("the longest idle time of a connection must be more than 0");
 
   const bool has_user =
       !part_of(parsed.get(), CURLUPART_USER).empty() || !part_of(parsed.get(), CURLUPART_PASSWORD).empty();

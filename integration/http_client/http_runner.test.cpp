@@ -353,6 +353,36 @@ CAF_TEST(eight calls run at once) {
   CAF_CHECK_EQUAL(server.connections(), 8u);
 }
 
+CAF_TEST(the connections of a busy time are closed when they have grown old) {
+  constexpr int callers = 4;
+  std::latch all_there(callers);
+  std::atomic<int> arrived{0};
+  const test_server server([&](const request&) {
+    if (arrived++ < callers) all_there.arrive_and_wait();
+    return answer("200 OK");
+  });
+  http_options options;
+  options.max_idle = 200ms;
+  const auto target = make_http_runner(server.url(), options);
+  std::atomic<int> good{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < callers; ++i)
+      threads.emplace_back([&] {
+        if (target.value()->run(make_batch({"1"}), {}).empty()) ++good;
+      });
+  }
+  CAF_CHECK_EQUAL(good.load(), callers);
+  CAF_CHECK_EQUAL(server.connections(), 4u);
+  std::this_thread::sleep_for(250ms);
+  CAF_CHECK(target.value()->run(make_batch({"1"}), {}).empty());
+  const auto end = clock_type::now() + 20s;
+  while (server.open_connections() > 1 && clock_type::now() < end) std::this_thread::sleep_for(2ms);
+  CAF_CHECK_EQUAL(server.open_connections(), 1u);
+  options.max_idle = 0ms;
+  CAF_CHECK(!make_http_runner(server.url(), options));
+}
+
 CAF_TEST(a thousand calls leave no descriptor behind) {
   const test_server server([](const request&) { return answer("200 OK", "ok"); });
   const auto refused = "http://127.0.0.1:" + std::to_string(closed_port()) + "/";

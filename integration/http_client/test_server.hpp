@@ -104,6 +104,10 @@ public:
     const std::lock_guard lock(mutex_);
     return connections_;
   }
+  [[nodiscard]] std::size_t open_connections() const {
+    const std::lock_guard lock(mutex_);
+    return open_.size();
+  }
   [[nodiscard]] std::vector<request> requests() const {
     const std::lock_guard lock(mutex_);
     return requests_;

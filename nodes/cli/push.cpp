@@ -2,6 +2,8 @@
 #include "nodes/cli/table.hpp"
 #include "nodes/cli/verbs.hpp"
 #include "nodes/http/api_json.hpp"
+#include "toolbox/backoff.hpp"
+#include "toolbox/less_executor.hpp"
 
 #include <unistd.h>
 
@@ -148,8 +150,9 @@ private:
 
   http_answer send_until_answered(const http_call& call) {
     const auto end = std::chrono::steady_clock::now() + patience;
-    auto pause = 100ms;
+    pauses_.reset();
     for (;;) {
+      const auto pause = pauses_.next();
       std::string why;
       try {
         auto answer = node_.send(call);
@@ -168,7 +171,6 @@ private:
         said_ = why;
       }
       std::this_thread::sleep_for(pause);
-      pause = std::min(pause * 2, std::chrono::milliseconds{2'000});
     }
   }
 
@@ -187,6 +189,7 @@ private:
   bool quiet_;
   bool single_ = false;
   bool met_ = false;
+  toolbox::backoff pauses_{{.first = 100ms, .most = 2s}};  // spread: others who push meet the same busy node
   std::string said_;
   json common_ = json::object();
   std::vector<line> chunk_;
@@ -200,10 +203,15 @@ class progress {
 public:
   explicit progress(std::uintmax_t bytes) : bytes_(bytes) {}
   void show(std::uintmax_t read, std::size_t pushed) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!on_ || now - last_ < 200ms) return;
-    last_ = now;
-    const auto seconds = std::chrono::duration<double>(now - start_).count();
+    if (on_) now_and_then_.run([&] { print(read, pushed); });
+  }
+  void end() const {
+    if (on_) std::fputs("\r\033[K", stderr);
+  }
+
+private:
+  void print(std::uintmax_t read, std::size_t pushed) const {
+    const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
     std::string bar;
     if (bytes_ > 0) {
       const auto part = static_cast<double>(read) / static_cast<double>(bytes_);
@@ -214,15 +222,11 @@ public:
     std::fprintf(stderr, "\r\033[K%s%zu items, %.0f/s", bar.c_str(), pushed,
                  static_cast<double>(pushed) / std::max(seconds, 0.001));
   }
-  void end() const {
-    if (on_) std::fputs("\r\033[K", stderr);
-  }
 
-private:
   std::uintmax_t bytes_;
   bool on_ = ::isatty(STDERR_FILENO) == 1;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::chrono::steady_clock::time_point last_ = start_;
+  toolbox::less_executor now_and_then_{200ms};
 };
 
 void push_file(pusher& to, const std::string& file) {
