@@ -192,7 +192,7 @@ struct fixture : test::shell_fixture {
     }
     consume_messages();
   }
-  pool_status status() { return ask<pool_status>(pool, get_pool_status{})->value.value(); }
+  pool_status status() { return must<pool_status>(pool, get_pool_status{}); }
 };
 
 }  // namespace

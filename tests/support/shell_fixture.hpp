@@ -94,6 +94,13 @@ public:
     consume_messages();
     return slot;
   }
+  /// The answer itself, where the request cannot fail.
+  template <class Answer, class Handle, class Message>
+  Answer must(const Handle& to, Message message) {
+    const auto a = ask<Answer>(to, std::move(message));
+    CAF_REQUIRE(a->value);
+    return std::move(*a->value);
+  }
   /// Moves time on in steps of at most `step`, so that a timer that is set anew fires again.
   void pass(std::chrono::nanoseconds time, std::chrono::nanoseconds step = std::chrono::milliseconds{100}) {
     consume_messages();
