@@ -41,6 +41,8 @@ public:
     std::vector<pushed> results;
     for (auto& d : drafts) {
       items->push_back(to_record(std::move(d), now));
+      if (items->back().due > now)
+        return {errc::not_supported, "queue \"" + name() + "\": is of TYPE = dummy and runs its handler inside push, so it cannot delay an item; use channel or level"};
       if (items->back().payload.size() > parts_.settings.max_item_size)
         return {errc::too_large, "queue \"" + name() + "\": an item exceeds MAX_ITEM_SIZE = " + std::to_string(parts_.settings.max_item_size)};
       items->back().id = next_id(now);

@@ -52,7 +52,8 @@ config::ini read_configuration(const node_options& options) {
   }
   if (!options.data_dir.empty())
     parsed.content.set("node", "DATA_DIR", std::filesystem::absolute(options.data_dir).string(), {"--data-dir", 0, {}});
-  const auto found = config::check(parsed);
+  auto found = config::check(parsed);
+  for (auto& p : check_handlers(parsed.content)) config::report(found, std::move(p));
   if (config::has_errors(found)) throw exception(config::to_error(found));
   return std::move(parsed.content);
 }
@@ -68,6 +69,19 @@ expected<std::shared_ptr<runner>> runner_of(const std::string& handler) {
 }
 
 }  // namespace
+
+config::problems check_handlers(const config::ini& from) {
+  config::problems found;
+  config::problems others;  // told by config::check
+  for (const auto& q : config::read_settings(from, others).queues) {
+    const auto made = runner_of(q.handler);
+    if (made) continue;
+    const auto own = from.locate("queue." + q.name, "HANDLER");
+    config::report(found, {config::severity::error, own.what ? own.what->where : config::origin{}, "[queue." + q.name + "] HANDLER",
+                           made.failure().text, "if it holds ; or #, which begin a comment, put the value in backquotes"});
+  }
+  return found;
+}
 
 node_runtime::node_runtime(const node_options& options) : ini_(read_configuration(options)) {
   config::problems found;

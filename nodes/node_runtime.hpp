@@ -27,6 +27,9 @@ namespace http {
 class server;
 }
 
+/// What is wrong with the HANDLERs of the configured queues: commands and URLs that no handler can be made of.
+[[nodiscard]] config::problems check_handlers(const config::ini& from);
+
 /// A node put together: settings, log, actor system, queues, HTTP. The public class `node` and the command line stand on
 /// this. Thread safe once constructed.
 class node_runtime {

@@ -36,6 +36,15 @@ void log(pointer self, std::string_view what, const std::string& text) {
   if (self->state.parts.log) self->state.parts.log(what, text);
 }
 
+// Says when the storage's trouble begins and when it ends, once each.
+void tell_trouble(pointer self) {
+  auto& s = self->state;
+  const auto text = s.parts.health->text();
+  if (text.empty() == !s.in_trouble) return;
+  s.in_trouble = !text.empty();
+  log(self, "storage", s.in_trouble ? text : "the storage works again");
+}
+
 queue_status status_of(pointer self) {
   auto& s = self->state;
   queue_status st;
@@ -97,6 +106,7 @@ void push_or_park(pointer self, push_items items, caf::typed_response_promise<pu
             const bool full = e == to_caf({errc::queue_full, {}}) && items.items.size() <= s.parts.settings.length;
             if (!full || s.parked.size() >= parked_most || self->clock().now() >= deadline) {
               promise.deliver(std::move(e));
+              tell_trouble(self);
             } else if (s.room_changes != changes) {
               // While the refusal was on its way. Nobody would wake it, if it was parked now.
               push_or_park(self, std::move(items), std::move(promise), deadline);
@@ -215,6 +225,7 @@ void perform(pointer self) {
   }
   if (room > 0 && !s.parked.empty()) unpark(self, s.parts.door->room());
   deliver_stops(self);
+  tell_trouble(self);
   schedule_tick(self);
 }
 

@@ -44,6 +44,7 @@ struct queue_shell_state {
   std::unordered_map<std::uint64_t, caf::typed_response_promise<ack>> flushes;
   std::uint64_t next_flush = 1;
   std::vector<caf::typed_response_promise<queue_status>> stops;
+  bool in_trouble = false;            ///< what the log was told last
   bool stopped = false;
   std::chrono::steady_clock::time_point stopped_at{};
   struct parked_push {

@@ -374,6 +374,18 @@ CAF_TEST(a missing table file is no reason not to start) {
   check_works(*open("news"));
 }
 
+CAF_TEST(a cut table file is no reason not to start) {
+  two_queues(300, 200);
+  into_tables();
+  const auto table = files(".ldb").front();
+  fs::resize_file(table, fs::file_size(table) / 3);
+  auto mail = open("mail");
+  CAF_CHECK(reported("", "Invalid argument; the folder was copied and repaired"));
+  CAF_CHECK(mail->count().waiting <= 300u);
+  check_works(*mail);
+  check_works(*open("news"));
+}
+
 CAF_TEST(a folder full of rubbish is set aside and the queue starts) {
   two_queues(300, 200);
   into_tables();

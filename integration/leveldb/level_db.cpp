@@ -97,7 +97,7 @@ expected<void> level_db::write(const access& db, leveldb::WriteBatch& batch, boo
 error level_db::failed(const leveldb::Status& status) {
   const std::lock_guard lock{mutex_};
   last_failure_ = status.ToString();
-  if (status.IsCorruption()) damaged_ = true;
+  if (status.IsCorruption() || is_cut_table(status)) damaged_ = true;
   broken_.store(true, std::memory_order_release);
   return io_error(last_failure_);
 }

@@ -115,6 +115,8 @@ private:
   std::thread syncer_;
 };
 
+/// A table file that is shorter than its index says: LevelDB calls it an I/O error, but the disk is well.
+[[nodiscard]] bool is_cut_table(const leveldb::Status& status);
 /// Whether a file in LevelDB's log format ends in the middle of a record: what a crash or a cut leaves behind.
 [[nodiscard]] bool ends_torn(const std::string& log_file);
 

@@ -28,6 +28,7 @@ bool held_by_another(const leveldb::Status& status) {
 
 /// Repair may help; a full disk or missing rights are no damage.
 bool is_damage(const leveldb::Status& status) {
+  if (is_cut_table(status)) return true;
   if (status.IsIOError()) return status.ToString().find("No such file") != std::string::npos;
   return !status.ok();
 }
@@ -39,6 +40,11 @@ public:
 };
 
 }  // namespace
+
+bool is_cut_table(const leveldb::Status& status) {
+  const auto text = status.ToString();
+  return status.IsIOError() && text.find(".ldb: Invalid argument") != std::string::npos;
+}
 
 bool ends_torn(const std::string& log_file) {
   // Blocks of 32 KiB; in them records: checksum (4), length (2), type (1: whole, 2 first, 3 middle, 4 last part),

@@ -4,6 +4,7 @@
 #include "config/show.hpp"
 #include "nodes/cli/client.hpp"
 #include "nodes/cli/verbs.hpp"
+#include "nodes/node_runtime.hpp"
 
 #include <cstdio>
 
@@ -22,7 +23,9 @@ config::parsed_ini load(const arguments& given) {
 json to_json(const config::origin& o) { return config::to_string(o); }
 
 exit_code run_check(const arguments& given) {
-  const auto found = config::check(load(given));
+  const auto parsed = load(given);
+  auto found = config::check(parsed);
+  for (auto& p : check_handlers(parsed.content)) config::report(found, std::move(p));
   const bool wrong = config::has_errors(found);
   if (given.has("--json")) {
     auto list = json::array();

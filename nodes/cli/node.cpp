@@ -48,7 +48,8 @@ config::settings check_settings(const arguments& given) {
     auto over = config::apply_environment(parsed.content, environment);
     for (auto& p : over.found) config::report(parsed.found, std::move(p));
   }
-  const auto found = config::check(parsed);
+  auto found = config::check(parsed);
+  for (auto& p : check_handlers(parsed.content)) config::report(found, std::move(p));
   if (config::has_errors(found)) throw stop(exit_usage, "the configuration has mistakes:\n" + config::to_string(found));
   config::problems more;
   auto settings = config::read_settings(parsed.content, more);
@@ -106,7 +107,8 @@ exit_code run_node(const arguments& given) {
               unsigned{port});
   std::fflush(stdout);
   if (const auto file = given.find("--port-file"); file && !write_file(*file, std::to_string(port) + "\n"))
-    std::fprintf(stderr, "caravan: --port-file %s cannot be written\n", file->c_str());
+    // Whoever asked for the file waits for it: serving on would leave him waiting for ever.
+    throw stop(exit_refused, "--port-file " + *file + ": cannot be written; name a file in a folder that this user may write");
   notify_service_manager("READY=1");
 
   int which = 0;

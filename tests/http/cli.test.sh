@@ -55,6 +55,10 @@ expect 1 'bad.ini:4: error: \[queue.mail\] LENGTH' config check --config bad.ini
 expect 2 'bad.ini:4: error: \[queue.mail\] LENGTH' node --config bad.ini
 expect 2 'bad.ini:2: error: \[http\] ADDR' node --config bad.ini
 expect 2 'missing.ini' node --config missing.ini
+printf '[queue.mail]\nHANDLER = exec:cat | wc\n' >pipe.ini
+expect 1 'pipe.ini:2: error: \[queue.mail\] HANDLER' config check --config pipe.ini
+expect 2 'pipe.ini:2: error: \[queue.mail\] HANDLER' node --config pipe.ini
+expect 1 'no/such/folder/port: cannot be written' node --data-dir other --http 127.0.0.1:0 --port-file no/such/folder/port
 
 start --data-dir data
 grep -q "serves http://127.0.0.1:$(cat port)" node.out || fail "no line with the URL: $(cat node.out)"
