@@ -178,45 +178,10 @@ public:
   expected<queue_info> info() override {
     auto st = ask<queue_status>(&actor_queue::queue_, get_queue_status{}, ask_timeout);
     if (!st) return st.failure();
-    const auto& c = st->counts;
-    const auto& s = parts_.settings;
-    queue_info i;
-    i.name = s.name;
-    i.type = std::string(config::to_string(s.type));
-    i.phase = std::string(to_string(st->phase));
-    i.trouble = st->trouble;
-    i.paused_by = st->paused_by;
-    i.paused_until = to_system(st->paused_until);
-    i.oldest_waiting = to_system(st->oldest_waiting);
-    i.unique = s.unique;
-    i.id = parts_.id;
-    i.waiting = c.waiting;
-    i.running = c.running;
-    i.delayed = c.delayed;
-    i.dead = c.dead;
-    i.pushed = c.totals.pushed;
-    i.handled = c.totals.handled;
-    i.failed = c.totals.failed;
-    i.returned = c.totals.returned;
-    i.died = c.totals.died;
-    i.removed = c.totals.removed;
-    i.redelivered = c.totals.redelivered;
-    i.leases_lost = c.totals.leases_lost;
-    i.length = s.length;
-    {
-      const std::lock_guard lock(mutex_);
-      i.item_type = parts_.item_type;
-    }
-    if (pool()) {
-      auto p = ask<pool_status>(&actor_queue::pool_, get_pool_status{}, ask_timeout);
-      if (!p) return p.failure();
-      i.handler = p->handler;
-      i.workers = p->workers;
-      i.active = p->active;
-      i.abandoned = p->abandoned;
-      i.max_workers = p->max_workers;
-    }
-    return i;
+    if (!pool()) return to_queue_info(*this, *st, nullptr);
+    const auto p = ask<pool_status>(&actor_queue::pool_, get_pool_status{}, ask_timeout);
+    if (!p) return p.failure();
+    return to_queue_info(*this, *st, &*p);
   }
 
   expected<void> flush(std::chrono::milliseconds timeout) override {
@@ -398,6 +363,42 @@ record to_record(item_draft&& draft, wall_time now) {
   else if (o.delay > 0ms)
     r.due = now + o.delay;
   return r;
+}
+
+queue_info to_queue_info(const hosted_queue& q, const queue_status& st, const pool_status* p) {
+  const auto& s = q.settings();
+  const auto& c = st.counts;
+  queue_info i;
+  i.name = s.name;
+  i.id = q.id();
+  i.type = std::string(config::to_string(s.type));
+  i.item_type = q.item_type();
+  i.unique = s.unique;
+  i.phase = std::string(to_string(st.phase));
+  i.paused_by = st.paused_by;
+  i.paused_until = st.paused_until;
+  i.trouble = st.trouble;
+  i.waiting = c.waiting;
+  i.running = c.running;
+  i.delayed = c.delayed;
+  i.dead = c.dead;
+  i.oldest_waiting = st.oldest_waiting;
+  i.pushed = c.totals.pushed;
+  i.handled = c.totals.handled;
+  i.failed = c.totals.failed;
+  i.returned = c.totals.returned;
+  i.died = c.totals.died;
+  i.removed = c.totals.removed;
+  i.redelivered = c.totals.redelivered;
+  i.leases_lost = c.totals.leases_lost;
+  i.length = s.length;
+  if (!p) return i;
+  i.handler = p->handler;
+  i.workers = p->workers;
+  i.active = p->active;
+  i.abandoned = p->abandoned;
+  i.max_workers = p->max_workers;
+  return i;
 }
 
 job_info to_job_info(const job_status& st) {

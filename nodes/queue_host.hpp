@@ -59,6 +59,8 @@ struct host_parts {
 
 /// A draft as a record; delays count from `now`.
 [[nodiscard]] record to_record(item_draft&& draft, wall_time now);
+/// `pool` may be null: nothing is handled here.
+[[nodiscard]] queue_info to_queue_info(const hosted_queue& queue, const queue_status& status, const pool_status* pool);
 [[nodiscard]] job_info to_job_info(const job_status& status);
 
 }  // namespace caravan

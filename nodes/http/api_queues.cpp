@@ -47,42 +47,6 @@ ordered_json to_json(const queue_info& i) {
           {"max_workers", i.max_workers}};
 }
 
-queue_info to_info(const hosted_queue& q, const queue_status& st, const pool_status* p) {
-  const auto& s = q.settings();
-  const auto& c = st.counts;
-  queue_info i;
-  i.name = s.name;
-  i.id = q.id();
-  i.type = std::string(config::to_string(s.type));
-  i.item_type = q.item_type();
-  i.unique = s.unique;
-  i.phase = std::string(to_string(st.phase));
-  i.paused_by = st.paused_by;
-  i.paused_until = st.paused_until;
-  i.trouble = st.trouble;
-  i.waiting = c.waiting;
-  i.running = c.running;
-  i.delayed = c.delayed;
-  i.dead = c.dead;
-  i.oldest_waiting = st.oldest_waiting;
-  i.pushed = c.totals.pushed;
-  i.handled = c.totals.handled;
-  i.failed = c.totals.failed;
-  i.returned = c.totals.returned;
-  i.died = c.totals.died;
-  i.removed = c.totals.removed;
-  i.redelivered = c.totals.redelivered;
-  i.leases_lost = c.totals.leases_lost;
-  i.length = s.length;
-  if (!p) return i;
-  i.handler = p->handler;
-  i.workers = p->workers;
-  i.active = p->active;
-  i.abandoned = p->abandoned;
-  i.max_workers = p->max_workers;
-  return i;
-}
-
 error about(const hosted_queue& q, const error& e) {
   if (e.text.find("\"" + q.name() + "\"") != std::string::npos) return e;
   return {e.code, "queue \"" + q.name() + "\": " + e.text};
@@ -98,10 +62,10 @@ void ask_info(const api& a, const queue_ptr& q, const std::function<void(expecte
   ask(system, actor, get_queue_status{}, ask_patience, [q, then, &system](expected<queue_status> st) {
     if (!st) return then(about(*q, st.failure()));
     const auto pool = q->pool();
-    if (!pool) return then(to_info(*q, *st, nullptr));
+    if (!pool) return then(to_queue_info(*q, *st, nullptr));
     ask(system, pool, get_pool_status{}, ask_patience, [q, then, st = std::move(*st)](expected<pool_status> p) {
       if (!p) return then(about(*q, p.failure()));
-      then(to_info(*q, st, &*p));
+      then(to_queue_info(*q, st, &*p));
     });
   });
 }
