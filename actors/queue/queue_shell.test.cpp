@@ -76,6 +76,8 @@ struct fixture : test::shell_fixture {
   queue_actor queue;
   std::vector<std::string> logged;
   std::vector<worker_pool_actor> pools;
+  bool certain = true;  ///< that no other node owns the queue
+  int fenced = 0;
 
   fixture() {
     settings.name = "mail";
@@ -98,10 +100,19 @@ struct fixture : test::shell_fixture {
       store, intake::limits{settings.name, settings.length, settings.max_item_size, settings.push_timeout, settings.unique},
       counts.waiting + counts.delayed, [this] { caf::anon_send(queue, items_stored{}); }, clock);
     storekeeper = sys.spawn(store_behavior, store, door, health);
-    queue_parts parts{settings, store, door, health, storekeeper, &clock, first_token, 7,
-                      [this](std::string_view what, const std::string& text) {
-                        logged.push_back(std::string(what) + ": " + text);
-                      }};
+    queue_parts parts;
+    parts.settings = settings;
+    parts.node = "tester";
+    parts.store = store;
+    parts.door = door;
+    parts.health = health;
+    parts.storekeeper = storekeeper;
+    parts.clock = &clock;
+    parts.first_token = first_token;
+    parts.seed = 7;
+    parts.log = [this](std::string_view what, const std::string& text) { logged.push_back(std::string(what) + ": " + text); };
+    parts.may_hand_out = [this] { return certain; };
+    parts.on_fenced = [this] { ++fenced; };
     queue = sys.spawn(queue_behavior, std::move(parts));
     consume_messages();
   }
