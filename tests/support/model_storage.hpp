@@ -206,6 +206,13 @@ public:
     return {};
   }
   [[nodiscard]] bool blocks() const noexcept override { return false; }
+  [[nodiscard]] bool shared() const noexcept override { return is_shared; }
+  bool is_shared = false;
+  /// Another node owns it from now on.
+  void fence() {
+    const std::lock_guard lock(mutex_);
+    fenced_ = true;
+  }
 
 private:
   using row_map = std::map<item_id, record>;
@@ -224,11 +231,15 @@ private:
     return n;
   }
   [[nodiscard]] bool fails() {
+    if (fenced_) return true;
     if (failing_ == 0) return false;
     --failing_;
     return true;
   }
-  static error failed() { return {errc::backend_failed, "the model storage fails on request"}; }
+  [[nodiscard]] error failed() const {
+    if (fenced_) return {errc::fenced, "another node owns it now"};
+    return {errc::backend_failed, "the model storage fails on request"};
+  }
   static error closed() { return {errc::queue_closed, "the model storage is closed"}; }
   row_map& in(record_state s) {
     return s == record_state::waiting ? waiting_ : s == record_state::delayed ? delayed_by_id_ : dead_;
@@ -259,6 +270,7 @@ private:
   std::size_t throwing_ = 0;
   std::size_t appends_ = 0;
   bool closed_ = false;
+  bool fenced_ = false;
 };
 
 }  // namespace caravan::test
