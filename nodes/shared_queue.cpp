@@ -10,6 +10,7 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <condition_variable>
 #include <limits>
 #include <mutex>
 #include <thread>
@@ -23,6 +24,7 @@ namespace {
 
 constexpr auto first_pause = 20ms;
 constexpr auto longest_pause = 250ms;
+constexpr auto settle_patience = 3s;
 /// A lease token has to be above all of earlier owners: these count on from their epoch, of which there is at most one a millisecond.
 constexpr unsigned tokens_an_epoch_bits = 20;
 
@@ -53,15 +55,25 @@ public:
     standby_.link = system.spawn(queue_link_behavior, link_parts{s.name, parts_.node, standby_.storekeeper, s.length, s.push_timeout});
 
     ownership::listener on;
-    on.owned = [this](std::uint64_t epoch) { return become_owner(epoch); };
+    on.owned = [this](std::uint64_t epoch) {
+      const bool can = become_owner(epoch);
+      settle();
+      return can;
+    };
     on.lost = [this] { lose(); };
-    on.held_by = [this](const std::string& who) { tell_owner(who.substr(0, who.find(' '))); };
+    on.held_by = [this](const std::string& who) {
+      tell_owner(who.substr(0, who.find(' ')));
+      settle();
+    };
     on.look_again = [this] {
       if (const auto q = mine()) q->look_again();
     };
     on.trouble = [this](const std::string& text) { set_trouble(text); };
     place_ = parts_.shared->add(s.queue_full_name, std::move(on));
     parts_.shared->begin(place_);
+    // So that who has just opened it can use it: it is known by then whether it is this node's.
+    std::unique_lock lock(mutex_);
+    settled_.wait_for(lock, settle_patience, [&] { return is_settled_; });
   }
 
   ~shared_queue() override { shared_queue::stop(); }
@@ -228,6 +240,12 @@ private:
 
   // ---- told by the ownership, one at a time ----
 
+  void settle() {
+    const std::lock_guard lock(mutex_);
+    is_settled_ = true;
+    settled_.notify_all();
+  }
+
   bool become_owner(std::uint64_t epoch) {
     const auto& s = parts_.settings;
     auto o = storage_options(parts_);
@@ -326,6 +344,8 @@ private:
   std::string owner_;
   std::vector<std::jthread> retiring_;
   bool stopped_ = false;
+  bool is_settled_ = false;
+  std::condition_variable settled_;
   bool in_trouble_ = false;  ///< only the ownership's thread
 };
 

@@ -125,9 +125,14 @@ std::vector<call> handled_calls(const std::filesystem::path& file) {
   return calls;
 }
 
-std::string owner_of(http_client& http, const real_node& node, const std::string& queue) {
-  const auto a = http.get(node.port(), "/v1/queues/" + queue);
-  return a.status == 200 ? a.body.value("owner", "") : "";
+/// As Redis has it: the node, and how long its lease lasts still.
+std::pair<std::string, std::chrono::milliseconds> owner_of(caravan::redis_client& redis, const std::string& queue) {
+  const auto key = "caravan:{" + queue + "_queue}:owner";
+  const auto left = redis.command({"PTTL", key}).value().number;
+  const auto text = redis.command({"GET", key}).value().text;  // "EPOCH NODE INCARNATION"
+  const auto from = text.find(' ');
+  if (from == std::string::npos) return {};
+  return {text.substr(from + 1, text.rfind(' ') - from - 1), std::chrono::milliseconds(left)};
 }
 
 /// The queue is empty for good: asked of whoever owns it.
@@ -163,6 +168,7 @@ int main(int argc, char** argv) {
   std::mt19937_64 random(seed);
 
   redis_server redis;
+  caravan::redis_client direct(redis.options());
   const temp_folder folder;
   const auto handled = (folder.path() / "handled").string();
   write_file(folder.path() / "handle.sh", R"sh(now=$(date +%s.%N); sleep "$3"; exec sed -n 's/^{"id":"\([^"]*\)".*/'"$2 $now"' \1/p' >>"$1")sh");
@@ -186,7 +192,7 @@ int main(int argc, char** argv) {
   struct killing {
     std::string node;
     wall::time_point at;
-    std::set<std::string> owned;
+    std::map<std::string, wall::time_point> owned;  ///< until when, at the earliest
   };
   std::vector<killing> killings;
   {
@@ -194,15 +200,16 @@ int main(int argc, char** argv) {
     for (std::size_t t = 0; t < 3; ++t)
       pushers.emplace_back([&, t, s = random()](const std::stop_token& stop) { push_jobs(stop, all, t, s, r); });
     pushers.emplace_back([&, s = random()](const std::stop_token& stop) { push_unique(stop, all, s, r); });
-    http_client http;
     for (int round = 0; round < rounds; ++round) {
       std::this_thread::sleep_for(std::chrono::milliseconds(200 + random() % 1500));
       const auto victim = random() % 2;
       killing k{names[victim], {}, {}};
-      for (const auto* q : {"load", "once"})
-        if (owner_of(http, *all[victim], q) == names[victim]) k.owned.insert(q);
       all[victim]->kill9();
       k.at = wall::now();
+      for (const auto* q : {"load", "once"}) {
+        const auto asked = wall::now();
+        if (const auto [who, left] = owner_of(direct, q); who == names[victim]) k.owned[q] = asked + left;
+      }
       killings.push_back(k);
       std::this_thread::sleep_for(std::chrono::milliseconds(random() % 2500));
       all[victim]->start();
@@ -220,12 +227,13 @@ int main(int argc, char** argv) {
     ++times[c.id];
     ++by_node[c.node];
   }
-  // A killed owner renewed at most a third of its lease before its end: until two thirds after it nobody else may start.
+  // Nobody else may start anything before a killed owner's lease has ended.
   std::size_t owners_killed = 0, too_early = 0;
   for (const auto& k : killings) {
     if (!k.owned.empty()) ++owners_killed;
     for (const auto& c : calls)
-      if (k.owned.contains(c.id.substr(0, c.id.find('.'))) && c.node != k.node && c.at > k.at && c.at < k.at + lease / 2) ++too_early;
+      if (const auto q = k.owned.find(c.id.substr(0, c.id.find('.'))); q != k.owned.end() && c.node != k.node && c.at > k.at && c.at < q->second)
+        ++too_early;
   }
   std::uint64_t lost = 0, redelivered = 0, unknown = 0;
   for (const auto& id : r.ids)
@@ -245,12 +253,11 @@ int main(int argc, char** argv) {
   wait_until_empty(http, all, "once");
   for (const auto& n : all) require(n->stop() == 0, "a node does not end with 0");
   // What is left in Redis ends by itself, but for the numbers of each queue, and its idempotency keys.
-  caravan::redis_client client(redis.options());
-  const auto keys = client.command({"KEYS", "*"}).value();
+  const auto keys = direct.command({"KEYS", "*"}).value();
   std::size_t left = 0;
   for (const auto& k : keys.items) {
     const auto& name = k.text;
-    if (client.command({"PTTL", name})->number >= 0 || name.ends_with("}:meta") || name.find("}:idempotency") != std::string::npos) continue;
+    if (direct.command({"PTTL", name})->number >= 0 || name.ends_with("}:meta") || name.find("}:idempotency") != std::string::npos) continue;
     std::printf("  left in Redis: %s\n", name.c_str());
     ++left;
   }
