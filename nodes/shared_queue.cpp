@@ -216,8 +216,10 @@ private:
     if (const auto q = mine()) {
       auto answer = q->store(records);
       if (answer || (answer.failure().code != errc::fenced && answer.failure().code != errc::queue_closed)) return answer;
-      if (answer.failure().code == errc::fenced) place_->doubt();
-      if (q->info().value_or(queue_info{}).phase == "draining") return answer;
+      if (answer.failure().code == errc::fenced)
+        place_->doubt();
+      else if (mine() == q)
+        return answer;  // it drains or is stopped; else it was closed since it is not this node's any more
     }
     {
       const std::lock_guard lock(mutex_);
