@@ -51,6 +51,11 @@ struct redis_settings {
 
 /// [cluster]
 struct cluster_settings {
+  std::string host = "127.0.0.1";                 ///< ADDR without its port, no brackets
+  std::uint16_t port = 0;                         ///< the port of ADDR; 0: any free one
+  std::string tls_cert;                           ///< TLS_CERT, absolute; all three or none
+  std::string tls_key;                            ///< TLS_KEY, absolute
+  std::string tls_ca;                             ///< TLS_CA, absolute
   std::chrono::milliseconds owner_lease{10'000};  ///< OWNER_LEASE
 };
 

@@ -159,7 +159,8 @@ void report_removed(const ini& from, problems& found) {
                      "this option was removed", "set what you need in [" + std::string(old.now) + "] instead"});
 }
 
-void read_address(reader& in, http_settings& out) {
+template <class Settings>
+void read_address(reader& in, Settings& out) {
   const auto text = in.text("ADDR");
   const auto colon = text.rfind(':');
   auto host = text.substr(0, colon);
@@ -371,6 +372,16 @@ redis_settings read_redis_settings(const ini& from, problems& found) {
 cluster_settings read_cluster_settings(const ini& from, problems& found) {
   reader in(from, "cluster", found);
   cluster_settings out;
+  read_address(in, out);
+  const auto here = std::filesystem::current_path();
+  out.tls_cert = in.path("TLS_CERT", here);
+  out.tls_key = in.path("TLS_KEY", here);
+  out.tls_ca = in.path("TLS_CA", here);
+  const bool all = !out.tls_cert.empty() && !out.tls_key.empty() && !out.tls_ca.empty();
+  const bool none = out.tls_cert.empty() && out.tls_key.empty() && out.tls_ca.empty();
+  if (!all && !none) in.complain("TLS_CERT", "of TLS_CERT, TLS_KEY and TLS_CA some are set and some are not", "set all three, or none");
+  if (none && !is_loopback(out.host))
+    in.complain("ADDR", "everybody who reaches " + shown(in.text("ADDR")) + " could bring this node down", "set TLS_CERT, TLS_KEY and TLS_CA, or listen on 127.0.0.1");
   out.owner_lease = in.duration("OWNER_LEASE");
   return out;
 }

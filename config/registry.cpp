@@ -107,6 +107,11 @@ constexpr key_spec keys[] = {
     {"global_lock", "SERVICE_TYPE", choice, "memory", "memory | redis", "Who keeps the locks"},
     {"global_lock", "SERVICE_CONN_STR", connection, "", "", "SERVICE_TYPE = redis: which one; empty: that of [redis]"},
 
+    {"cluster", "ADDR", address, "127.0.0.1:0", "HOST:PORT",
+     "Where other nodes reach this one; port 0 takes any free one. Beyond loopback only with TLS"},
+    {"cluster", "TLS_CERT", path, "", "", "This node's certificate, for connections between nodes; PEM. All three, or none"},
+    {"cluster", "TLS_KEY", path, "", "", "Its private key; PEM"},
+    {"cluster", "TLS_CA", path, "", "", "The CA that signs the certificates of all nodes, and of nobody else; PEM"},
     {"cluster", "OWNER_LEASE", duration, "10s", "500ms..10m",
      "TYPE = redis: another node takes a queue over when its owner gave no sign of life for this long"},
 

@@ -1,6 +1,7 @@
 #include "messages/type_ids.hpp"
 
 #include "messages/caf_error.hpp"
+#include "messages/node_actor.hpp"
 #include "messages/queue_actor.hpp"
 
 #include <caf/all.hpp>
@@ -39,6 +40,9 @@ void register_messages(caf::actor_system_config& config) {
   config.add_message_type<set_max_workers>("caravan.set_max_workers");
   config.add_message_type<stop_pool>("caravan.stop_pool");
   config.add_message_type<pool_status>("caravan.pool_status");
+  config.add_message_type<node_hello>("caravan.node_hello");
+  config.add_message_type<find_queue>("caravan.find_queue");
+  config.add_message_type<found_queue>("caravan.found_queue");
   config.add_error_category(error_category(), [](std::uint8_t code, caf::atom_value, const caf::message& context) {
     std::string text(to_string(static_cast<errc>(code)));
     if (!context.empty() && context.match_element<std::string>(0)) text += ": " + context.get_as<std::string>(0);

@@ -144,14 +144,9 @@ public:
   expected<void> drain() override { return done(ask<ack>(&local_queue::queue_, drain_queue{}, ask_timeout)); }
 
   expected<std::size_t> purge(std::string_view state) override {
-    purge_queue p;
-    if (state == "delayed")
-      p.state = record_state::delayed;
-    else if (state == "dead")
-      p.state = record_state::dead;
-    else if (state != "waiting")
-      return {errc::invalid_argument, "there is no state \"" + std::string(state) + "\" to purge; write waiting, delayed or dead"};
-    auto n = ask<purged_count>(&local_queue::queue_, p, ask_timeout);
+    const auto which = parse_state(state);
+    if (!which) return which.failure();
+    auto n = ask<purged_count>(&local_queue::queue_, purge_queue{*which}, ask_timeout);
     if (!n) return n.failure();
     return static_cast<std::size_t>(n->count);
   }
@@ -298,6 +293,13 @@ private:
 
 std::shared_ptr<actor_queue> make_actor_queue(host_parts parts, std::shared_ptr<storage> store, queue_right right) {
   return std::make_shared<local_queue>(std::move(parts), std::move(store), std::move(right));
+}
+
+expected<record_state> parse_state(std::string_view text) {
+  if (text == "waiting") return record_state::waiting;
+  if (text == "delayed") return record_state::delayed;
+  if (text == "dead") return record_state::dead;
+  return {errc::invalid_argument, "there is no state \"" + std::string(text) + "\" to purge; write waiting, delayed or dead"};
 }
 
 expected<item_id> to_one_answer(const std::string& queue, const expected<std::vector<append_result>>& stored) {

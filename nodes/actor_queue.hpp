@@ -28,6 +28,8 @@ public:
 /// Spawns the actors.
 [[nodiscard]] std::shared_ptr<actor_queue> make_actor_queue(host_parts parts, std::shared_ptr<storage> store, queue_right right = {});
 
+/// "waiting", "delayed" or "dead".
+[[nodiscard]] expected<record_state> parse_state(std::string_view text);
 /// What a push of drafts answers.
 [[nodiscard]] expected<item_id> to_one_answer(const std::string& queue, const expected<std::vector<append_result>>& stored);
 [[nodiscard]] expected<std::vector<pushed>> to_answers(const expected<std::vector<append_result>>& stored);

@@ -11,6 +11,7 @@
 #include "nodes/foreign_thread.hpp"
 #include "nodes/http/api.hpp"
 #include "nodes/http/server/server.hpp"
+#include "nodes/mesh.hpp"
 #include "nodes/ownership.hpp"
 
 #include <caf/all.hpp>
@@ -74,6 +75,23 @@ expected<std::shared_ptr<runner>> runner_of(const std::string& handler) {
 
 }  // namespace
 
+namespace {
+
+std::string new_incarnation() {
+  std::random_device random;
+  return to_string(item_id{(static_cast<std::uint64_t>(random()) << 32 | random()) >> 1 | 1});
+}
+
+// Not only those that are configured: any other may come to life with the settings of [queue].
+bool shares_queues(const config::ini& from, const config::settings& s) {
+  const auto is_redis = [](const auto& q) { return q.type == config::queue_type::redis; };
+  if (std::any_of(s.queues.begin(), s.queues.end(), is_redis)) return true;
+  const auto any = config::read_queue_settings(from, "any", s.node.data_dir);
+  return any && is_redis(*any);
+}
+
+}  // namespace
+
 config::problems check_handlers(const config::ini& from) {
   config::problems found;
   config::problems others;  // told by config::check
@@ -87,7 +105,7 @@ config::problems check_handlers(const config::ini& from) {
   return found;
 }
 
-node_runtime::node_runtime(const node_options& options) : ini_(read_configuration(options)) {
+node_runtime::node_runtime(const node_options& options) : ini_(read_configuration(options)), incarnation_(new_incarnation()) {
   config::problems found;
   settings_ = config::read_settings(ini_, found);
   if (config::has_errors(found)) throw exception(config::to_error(found));
@@ -105,6 +123,8 @@ node_runtime::node_runtime(const node_options& options) : ini_(read_configuratio
 
   const foreign_thread here;
   caf_config_ = std::make_unique<quiet_config>();
+  const auto& c = settings_.cluster;
+  if (shares_queues(ini_, settings_)) prepare_mesh(*caf_config_, {c.tls_cert, c.tls_key, c.tls_ca});
   system_ = std::make_unique<caf::actor_system>(*caf_config_);
   try {
     for (const auto& q : settings_.queues) {
@@ -198,7 +218,7 @@ expected<std::shared_ptr<hosted_queue>> node_runtime::open(config::queue_setting
     shared = std::move(*there);
   }
   const auto name = s.name;
-  auto opened = host_queue({system_.get(), log_.get(), &clock(), settings_.node.name, id, std::move(s), std::move(handler), item_type, std::move(shared)});
+  auto opened = host_queue({system_.get(), log_.get(), &clock(), settings_.node.name, id, std::move(s), std::move(handler), item_type, std::move(shared), mesh_.get()});
   if (!opened) return opened.failure();
   const std::lock_guard lock(mutex_);
   queues_[name] = *opened;
@@ -220,9 +240,15 @@ expected<std::shared_ptr<ownership>> node_runtime::ownership_at(const std::strin
     if (!warnings) return warnings.failure();
     for (const auto& w : *warnings) log_->warn("redis", w);
   }
-  std::random_device random;
-  const auto incarnation = to_string(item_id{(static_cast<std::uint64_t>(random()) << 32 | random()) >> 1 | 1});
-  place = std::make_shared<ownership>(std::move(o), settings_.node.name + " " + incarnation, settings_.cluster.owner_lease);
+  if (!mesh_) {
+    const auto& c = settings_.cluster;
+    mesh_ = std::make_unique<mesh>(*system_, mesh::options{settings_.node.name, incarnation_, c.host, c.port, {c.tls_cert, c.tls_key, c.tls_ca},
+                                                           [this](const std::string& name) {
+                                                             const auto q = find(name);
+                                                             return q ? q->owned_actor() : queue_actor();
+                                                           }});
+  }
+  place = std::make_shared<ownership>(std::move(o), settings_.node.name + " " + incarnation_ + " " + mesh_->address(), settings_.cluster.owner_lease);
   return place;
 }
 

@@ -87,6 +87,8 @@ private:
   std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();
 
   mutable std::mutex mutex_;
+  const std::string incarnation_;       ///< of this start, for other nodes
+  std::unique_ptr<mesh> mesh_;          ///< where queues are shared
   std::map<std::string, std::shared_ptr<ownership>> ownerships_;  ///< by the Redis; under opening_
   std::mutex opening_;  ///< one queue is opened at a time; look-ups do not wait for that
   std::map<std::string, std::shared_ptr<hosted_queue>, std::less<>> queues_;

@@ -17,6 +17,7 @@
 
 namespace caravan {
 
+class mesh;
 class ownership;
 
 /// A queue as its node registers it.
@@ -33,6 +34,8 @@ public:
   /// The actor to ask; null for a queue that has none (dummy).
   [[nodiscard]] virtual queue_actor actor() const = 0;
   [[nodiscard]] virtual worker_pool_actor pool() const = 0;
+  /// The actor that decides about the items, if it lives on this node; else null.
+  [[nodiscard]] virtual queue_actor owned_actor() const { return actor(); }
   /// What is wrong with its storage now; empty: nothing.
   [[nodiscard]] virtual std::string trouble_text() const = 0;
 };
@@ -47,6 +50,7 @@ struct host_parts {
   std::shared_ptr<runner> handler;          ///< null: nothing is handled here
   std::string item_type;
   std::shared_ptr<ownership> shared;        ///< TYPE = redis: who owns what there
+  mesh* others = nullptr;                   ///< TYPE = redis: the way to other nodes; outlives the queue
 };
 
 /// Opens the storage (which may wait up to 10 s for another process to leave it) and spawns the actors.

@@ -49,6 +49,12 @@ void push_or_wait(pointer self, push_items items, caf::typed_response_promise<pu
 
 queue_link_actor::behavior_type queue_link_behavior(pointer self, link_parts parts) {
   self->state.parts = std::move(parts);
+  self->set_down_handler([self](const caf::down_msg& d) {
+    auto& s = self->state;
+    if (!s.handle || s.handle.address() != d.source) return;
+    s.handle = nullptr;
+    if (s.parts.on_lost) s.parts.on_lost();
+  });
   return {
     [](items_stored) {},
     [](queue_tick) {},
@@ -117,8 +123,11 @@ queue_link_actor::behavior_type queue_link_behavior(pointer self, link_parts par
     [self](const list_jobs& l) -> caf::result<job_list> { return forward<job_list>(self, l); },
     [self](const change_job& c) -> caf::result<ack> { return forward<ack>(self, c); },
     [self](set_owner& o) {
-      self->state.owner = std::move(o.node);
-      self->state.handle = std::move(o.handle);
+      auto& s = self->state;
+      if (s.handle) self->demonitor(s.handle.address());
+      s.owner = std::move(o.node);
+      s.handle = std::move(o.handle);
+      if (s.handle) self->monitor(s.handle);
     },
     [self](push_again& p) { push_or_wait(self, std::move(p.items), std::move(p.promise), p.deadline, p.pause); },
   };

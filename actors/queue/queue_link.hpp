@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
 
 namespace caravan {
@@ -21,6 +22,8 @@ struct link_parts {
   store_actor storekeeper;          ///< of a storage without an epoch: it may push and look
   std::size_t length = 0;           ///< LENGTH
   std::chrono::milliseconds push_timeout{0};
+  /// The owner that it had a way to cannot be reached any more. May be empty; must not block.
+  std::function<void()> on_lost;
 };
 
 /// Who owns the queue, as far as this node knows. The handle may be null: it cannot be reached.

@@ -73,8 +73,9 @@ struct fixture : test::shell_fixture {
   std::shared_ptr<intake> door = std::make_shared<intake>(
     store, intake::limits{"mail", std::numeric_limits<std::size_t>::max() / 2, 1 << 20, 5s, false}, 0, [] {}, clock);
   store_actor storekeeper = sys.spawn(store_behavior, store, door, std::make_shared<trouble>());
-  queue_link_actor link = sys.spawn(queue_link_behavior, link_parts{"mail", "venus", storekeeper, 2, 5s});
+  queue_link_actor link = sys.spawn(queue_link_behavior, link_parts{"mail", "venus", storekeeper, 2, 5s, [this] { ++lost; }});
   queue_actor owner;
+  int lost = 0;
 
   fixture() { consume_messages(); }
   ~fixture() override {
@@ -164,6 +165,20 @@ CAF_TEST(everything else goes to an owner that can be reached) {
   auto& asked = deref<std::remove_pointer_t<queue_actor::stateful_pointer<owner_state>>>(owner).state.asked;
   const std::vector<std::string> expected{"pause", "resume", "drain", "flush", "purge", "change", "attach", "demand", "done", "renew"};
   CAF_CHECK(asked == expected);
+}
+
+CAF_TEST(an owner that goes away is noticed and not asked any more) {
+  owner = sys.spawn(fake_owner);
+  tell(link, set_owner{"mars", owner});
+  const auto next = sys.spawn(fake_owner);
+  tell(link, set_owner{"earth", next});
+  kill(owner);  // not the one it had last
+  CAF_CHECK_EQUAL(lost, 0);
+  (void)must<ack>(link, resume_queue{});
+  owner = next;
+  kill(owner);
+  CAF_CHECK_EQUAL(lost, 1);
+  CAF_CHECK(ask<ack>(link, resume_queue{})->code() == errc::fenced);
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

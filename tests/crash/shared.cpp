@@ -129,10 +129,10 @@ std::vector<call> handled_calls(const std::filesystem::path& file) {
 std::pair<std::string, std::chrono::milliseconds> owner_of(caravan::redis_client& redis, const std::string& queue) {
   const auto key = "caravan:{" + queue + "_queue}:owner";
   const auto left = redis.command({"PTTL", key}).value().number;
-  const auto text = redis.command({"GET", key}).value().text;  // "EPOCH NODE INCARNATION"
-  const auto from = text.find(' ');
-  if (from == std::string::npos) return {};
-  return {text.substr(from + 1, text.rfind(' ') - from - 1), std::chrono::milliseconds(left)};
+  std::istringstream words(redis.command({"GET", key}).value().text);  // "EPOCH NODE INCARNATION ADDRESS"
+  std::string epoch, node;
+  words >> epoch >> node;
+  return {node, std::chrono::milliseconds(left)};
 }
 
 /// The queue is empty for good: asked of whoever owns it.
@@ -227,13 +227,16 @@ int main(int argc, char** argv) {
     ++times[c.id];
     ++by_node[c.node];
   }
-  // Nobody else may start anything before a killed owner's lease has ended.
+  // What a killed owner had in hand nobody else may start before its lease has ended. (What the other had got before it may finish.)
+  std::map<std::string, std::vector<const call*>> starts;
+  for (const auto& c : calls) starts[c.id].push_back(&c);
   std::size_t owners_killed = 0, too_early = 0;
   for (const auto& k : killings) {
     if (!k.owned.empty()) ++owners_killed;
     for (const auto& c : calls)
       if (const auto q = k.owned.find(c.id.substr(0, c.id.find('.'))); q != k.owned.end() && c.node != k.node && c.at > k.at && c.at < q->second)
-        ++too_early;
+        for (const auto* other : starts[c.id])
+          if (other->node == k.node && other->at <= k.at) ++too_early;
   }
   std::uint64_t lost = 0, redelivered = 0, unknown = 0;
   for (const auto& id : r.ids)
