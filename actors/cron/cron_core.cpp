@@ -15,8 +15,9 @@ namespace {
 
 constexpr auto first_pause = milliseconds(500);
 constexpr auto longest_pause = milliseconds(15'000);
-/// A node that starts among others leaves them what is younger: they may be about to take it.
-constexpr auto left_to_others = seconds(10);
+/// What became due so shortly before a start is not missed: a quick restart, or (among others) one that is about to take it.
+constexpr auto young = seconds(2);
+constexpr auto young_among_others = seconds(10);
 
 bool is_task_name(std::string_view name) {
   return !name.empty() && name.size() <= 128 && std::all_of(name.begin(), name.end(), [](char c) {
@@ -206,9 +207,7 @@ bool cron_core::claim_due(entry& e, cron_time now, cron_effects& fx) {
   claim.busy = e.task.settings.overlap == config::overlap_mode::queue ? cron_claim::when_busy::queue
                                                                      : cron_claim::when_busy::skip;
   if (!e.caught_up) {
-    // What was due when this node was not there. In a cluster another one may be about to take the youngest.
-    const auto old = options_.shared_store ? at - left_to_others : at;
-    const auto due = latest_due(*e.timing, base(e), old);
+    const auto due = latest_due(*e.timing, base(e), at - (options_.shared_store ? young_among_others : young));
     e.caught_up = true;
     if (due) {
       claim.trigger = cron_trigger::missed;

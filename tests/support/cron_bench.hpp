@@ -22,6 +22,15 @@ inline cron_task task_of(const std::string& name, const std::string& text, const
 }
 
 class cron_bench {
+  // First, since its result is deduced.
+  template <class F>
+  auto with(F&& f) {
+    cron_effects fx;
+    auto out = f(fx);
+    carry_out(fx);
+    return out;
+  }
+
 public:
   explicit cron_bench(cron_time start, std::shared_ptr<cron_store> store = std::make_shared<memory_cron_store>(),
                       cron_core::options options = {.node = {"one", 1}})
@@ -101,14 +110,6 @@ public:
   std::size_t calls = 0;
 
 private:
-  template <class F>
-  auto with(F&& f) {
-    cron_effects fx;
-    auto out = f(fx);
-    carry_out(fx);
-    return out;
-  }
-
   template <class Answer, class Call>
   expected<Answer> ask(Call&& call) {
     ++calls;
