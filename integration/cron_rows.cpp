@@ -1,5 +1,6 @@
 #include "integration/cron_rows.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -12,6 +13,7 @@ using std::chrono::milliseconds;
 constexpr std::size_t longest_message = 1000;
 constexpr auto row_version = 1;  // stored; a change needs a new number, and version 1 stays readable
 constexpr auto most_attempts = 32;
+constexpr std::size_t most_recent = 16;
 
 bool moves_cursor(cron_trigger trigger) { return trigger != cron_trigger::start && trigger != cron_trigger::manual; }
 
@@ -52,6 +54,23 @@ public:
     text(value.name);
     number(value.incarnation);
   }
+  void running(const cron_running& r) {
+    number(r.token);
+    node(r.node);
+    number(r.request);
+    number(static_cast<int>(r.trigger));
+    text(r.who);
+    instant(r.occurrence);
+    instant(r.from);
+    time(r.since);
+    time(r.lease_until);
+    number(r.after);
+  }
+  template <class T, class Write>
+  void maybe(const std::optional<T>& value, Write write) {
+    number(int{value.has_value()});
+    if (value) write(*value);
+  }
   std::string out;
 };
 
@@ -91,6 +110,20 @@ public:
     auto name = text();
     return {std::move(name), number<std::uint64_t>()};
   }
+  cron_running running() {
+    cron_running r;
+    r.token = number<std::uint64_t>();
+    r.node = node();
+    r.request = number<std::uint64_t>();
+    r.trigger = word<cron_trigger>();
+    r.who = text();
+    r.occurrence = instant();
+    r.from = instant();
+    r.since = time();
+    r.lease_until = time();
+    r.after = number<std::uint64_t>();
+    return r;
+  }
   template <class Enum>
   Enum word() {
     return static_cast<Enum>(number<std::uint8_t>());
@@ -127,31 +160,24 @@ std::string encode(const cron_row& row) {
   writer w;
   w.number(row_version);
   w.number(row.token);
-  w.node(row.claimer);
-  w.number(row.request);
-  w.number(static_cast<int>(row.verdict));
-  w.instant(row.from);
+  w.number(row.recent.size());
+  for (const auto& r : row.recent) {
+    w.node(r.node);
+    w.number(r.request);
+    w.number(static_cast<int>(r.verdict));
+    w.instant(r.from);
+    w.instant(r.to);
+    w.maybe(r.lost, [&](const cron_running& lost) { w.running(lost); });
+    w.maybe(r.dropped, [&](cron_instant at) { w.instant(at); });
+  }
   const auto& s = row.state;
   w.instant(s.cursor);
   w.number(int{s.paused});
   w.text(s.paused_by);
   w.number(s.runs);
   w.number(s.failures);
-  w.number(int{s.queued.has_value()});
-  if (s.queued) w.instant(*s.queued);
-  w.number(int{s.running.has_value()});
-  if (const auto& r = s.running) {
-    w.number(r->token);
-    w.node(r->node);
-    w.number(r->request);
-    w.number(static_cast<int>(r->trigger));
-    w.text(r->who);
-    w.instant(r->occurrence);
-    w.instant(r->from);
-    w.time(r->since);
-    w.time(r->lease_until);
-    w.number(r->after);
-  }
+  w.maybe(s.queued, [&](cron_instant at) { w.instant(at); });
+  w.maybe(s.running, [&](const cron_running& r) { w.running(r); });
   w.number(int{s.last.has_value()});
   if (const auto& l = s.last) {
     w.number(l->token);
@@ -172,10 +198,17 @@ std::optional<cron_row> decode_cron_row(std::string_view bytes) {
   if (p.number<int>() != row_version) return std::nullopt;
   cron_row row;
   row.token = p.number<std::uint64_t>();
-  row.claimer = p.node();
-  row.request = p.number<std::uint64_t>();
-  row.verdict = p.word<cron_verdict>();
-  row.from = p.instant();
+  const auto recent = p.number<std::size_t>();
+  for (std::size_t i = 0; p.ok && i < recent; ++i) {
+    auto& r = row.recent.emplace_back();
+    r.node = p.node();
+    r.request = p.number<std::uint64_t>();
+    r.verdict = p.word<cron_verdict>();
+    r.from = p.instant();
+    r.to = p.instant();
+    if (p.flag()) r.lost = p.running();
+    if (p.flag()) r.dropped = p.instant();
+  }
   auto& s = row.state;
   s.cursor = p.instant();
   s.paused = p.flag();
@@ -183,19 +216,7 @@ std::optional<cron_row> decode_cron_row(std::string_view bytes) {
   s.runs = p.number<std::uint64_t>();
   s.failures = p.number<std::uint64_t>();
   if (p.flag()) s.queued = p.instant();
-  if (p.flag()) {
-    auto& r = s.running.emplace();
-    r.token = p.number<std::uint64_t>();
-    r.node = p.node();
-    r.request = p.number<std::uint64_t>();
-    r.trigger = p.word<cron_trigger>();
-    r.who = p.text();
-    r.occurrence = p.instant();
-    r.from = p.instant();
-    r.since = p.time();
-    r.lease_until = p.time();
-    r.after = p.number<std::uint64_t>();
-  }
+  if (p.flag()) s.running = p.running();
   if (p.flag()) {
     auto& l = s.last.emplace();
     l.token = p.number<std::uint64_t>();
@@ -216,17 +237,19 @@ cron_answer apply_claim(cron_row& row, const cron_claim& claim, cron_time now, b
   cron_answer out;
   auto& s = row.state;
   const auto moves = moves_cursor(claim.trigger);
-  if (row.claimer == claim.node && row.request == claim.request) {
-    out.verdict = row.verdict;
-    out.from = row.from;
-    if (out.verdict == cron_verdict::granted) {
-      const auto mine = s.running && s.running->node == claim.node && s.running->request == claim.request;
-      if (mine) {
-        out.token = s.running->token;
-        s.running->lease_until = now + claim.lease;
-      } else {
-        out.verdict = cron_verdict::taken;  // it was given up for lost meanwhile
-      }
+  const auto mine = std::find_if(row.recent.begin(), row.recent.end(), [&](const cron_recent& r) { return r.node == claim.node; });
+  if (mine != row.recent.end() && mine->request == claim.request) {
+    out.verdict = mine->verdict;
+    out.from = mine->from;
+    out.to = mine->to;
+    out.lost = mine->lost;
+    out.dropped = mine->dropped;
+    if (out.verdict != cron_verdict::granted) return out;
+    if (s.running && s.running->node == claim.node && s.running->request == claim.request) {
+      out.token = s.running->token;
+      s.running->lease_until = now + claim.lease;
+    } else {
+      out.verdict = cron_verdict::taken;  // it was given up for lost meanwhile
     }
     return out;
   }
@@ -268,10 +291,10 @@ cron_answer apply_claim(cron_row& row, const cron_claim& claim, cron_time now, b
     out.verdict = cron_verdict::busy;
   }
   if (moves) s.cursor = claim.occurrence;
-  row.claimer = claim.node;
-  row.request = claim.request;
-  row.verdict = out.verdict;
-  row.from = out.from;
+  out.to = s.cursor;
+  std::erase_if(row.recent, [&](const cron_recent& r) { return r.node.name == claim.node.name; });
+  if (row.recent.size() >= most_recent) row.recent.erase(row.recent.begin());
+  row.recent.push_back({claim.node, claim.request, out.verdict, out.from, out.to, out.lost, out.dropped});
   return out;
 }
 

@@ -5,17 +5,28 @@
 
 #include "integration/cron_store.hpp"
 
+#include <vector>
+
 namespace caravan {
+
+/// What a node was answered, so that its repeat gets the same, whatever others did meanwhile.
+struct cron_recent {
+  cron_node node;
+  std::uint64_t request = 0;
+  cron_verdict verdict = cron_verdict::taken;
+  cron_instant from{};
+  cron_instant to{};
+  std::optional<cron_running> lost;
+  std::optional<cron_instant> dropped;
+
+  friend bool operator==(const cron_recent&, const cron_recent&) = default;
+};
 
 /// As it is stored; docs/formats.md describes it.
 struct cron_row {
   cron_state state;
   std::uint64_t token = 0;  ///< of the last run that was granted
-  /// The last claim that changed something, so that its repeat gets the same answer.
-  cron_node claimer;
-  std::uint64_t request = 0;
-  cron_verdict verdict = cron_verdict::taken;
-  cron_instant from{};
+  std::vector<cron_recent> recent;  ///< the last claim of each node that changed something; the oldest first, 16 at most
 
   friend bool operator==(const cron_row&, const cron_row&) = default;
 };

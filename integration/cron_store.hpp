@@ -113,7 +113,8 @@ enum class cron_verdict : std::uint8_t {
 struct cron_answer {
   cron_verdict verdict = cron_verdict::taken;
   std::uint64_t token = 0;              ///< granted
-  cron_instant from{};                  ///< where the cursor was when it moved
+  cron_instant from{};                  ///< where the cursor was when it moved,
+  cron_instant to{};                    ///< and where it moved to: what lies between is the claimer's to account for
   std::optional<cron_running> lost;     ///< a run whose node is gone; it is over now
   std::optional<cron_instant> dropped;  ///< it was queued behind a run that did not end
   cron_view view;                       ///< after the claim

@@ -433,9 +433,7 @@ void cron_core::account(entry& e, const cron_claim& claim, const cron_answer& an
     return;
   }
   if (claim.trigger == cron_trigger::manual || !e.timing) return;
-  // A repeated claim may have aimed at a later one than the first that was answered.
-  const auto reached = v == cron_verdict::granted && answer.view.state.running ? answer.view.state.running->occurrence
-                                                                              : answer.view.state.cursor;
+  const auto reached = answer.to;  // of a repeated claim not what it last aimed at, but what the first one got
   if (const auto between_both = between(*e.timing, answer.from, reached); between_both.count > 0)
     miss(e, cron_miss::no_node, between_both, {}, fx);
   if (v == cron_verdict::busy) miss(e, cron_miss::overlap, {1, reached, reached}, {}, fx);
