@@ -36,7 +36,8 @@ public:
   [[nodiscard]] std::string text(std::string_view key, std::string_view fallback = {}) const;
   [[nodiscard]] expected<bool> boolean(std::string_view key, bool fallback) const;
   [[nodiscard]] expected<std::int64_t> integer(std::string_view key, std::int64_t fallback) const;
-  [[nodiscard]] expected<std::chrono::nanoseconds> duration(std::string_view key, std::chrono::nanoseconds fallback) const;
+  [[nodiscard]] expected<std::chrono::nanoseconds> duration(std::string_view key,
+                                                            std::chrono::nanoseconds fallback) const;
   /// The keys of [cron.NAME.SUB], without their "SUB.".
   [[nodiscard]] own_keys nested(std::string_view sub) const;
   /// invalid_argument for the first key that is not among these, with the one that may have been meant.
@@ -49,20 +50,20 @@ private:
 /// [cron.NAME] over [cron], defaults filled in and bounds checked by read_cron_settings.
 struct cron_settings {
   std::string name;
-  std::string description;              ///< DESCRIPTION; without one, what an action says of itself
-  bool enabled = true;                  ///< ENABLED
-  bool run_at_start = false;            ///< RUN_AT_START
-  std::string schedule;                 ///< SCHEDULE, as it is written
+  std::string description;                        ///< DESCRIPTION; without one, what an action says of itself
+  bool enabled = true;                            ///< ENABLED
+  bool run_at_start = false;                      ///< RUN_AT_START
+  std::string schedule;                           ///< SCHEDULE, as it is written
   cron_dialect dialect = cron_dialect::standard;  ///< DIALECT
-  std::string time_zone;                ///< TIME_ZONE; empty: the machine's
-  bool notice_on_success = false;       ///< NOTICE_ON_SUCCESS
-  std::chrono::milliseconds jitter{0};  ///< JITTER
-  missed_mode missed = missed_mode::skip;     ///< MISSED
-  overlap_mode overlap = overlap_mode::skip;  ///< OVERLAP
-  cron_action action = cron_action::none;     ///< which of the three is set
-  std::string queue;                    ///< PUSH: its first word
-  std::string payload;                  ///< PUSH: what follows
-  std::string target;                   ///< EXEC: the command; HTTP: the URL
+  std::string time_zone;                          ///< TIME_ZONE; empty: the machine's
+  bool notice_on_success = false;                 ///< NOTICE_ON_SUCCESS
+  std::chrono::milliseconds jitter{0};            ///< JITTER
+  missed_mode missed = missed_mode::skip;         ///< MISSED
+  overlap_mode overlap = overlap_mode::skip;      ///< OVERLAP
+  cron_action action = cron_action::none;         ///< which of the three is set
+  std::string queue;                              ///< PUSH: its first word
+  std::string payload;                            ///< PUSH: what follows
+  std::string target;                             ///< EXEC: the command; HTTP: the URL
   own_keys own;
 };
 

@@ -1,7 +1,7 @@
 #include "config/read_cron.hpp"
 
-#include "config/reader.hpp"
 #include "config/read_settings.hpp"
+#include "config/reader.hpp"
 #include "config/registry.hpp"
 #include "config/values.hpp"
 
@@ -65,15 +65,20 @@ void read_action(reader& in, cron_settings& out) {
       in.complain("HTTP", shown(out.target) + " is no URL", "write http://... or https://...");
   }
   if (out.enabled && out.schedule.empty())
-    in.complain("SCHEDULE", "the task is enabled and has none", "set SCHEDULE, or ENABLED = false to run it by hand only");
+    in.complain("SCHEDULE", "the task is enabled and has none",
+                "set SCHEDULE, or ENABLED = false to run it by hand only");
 }
 
 std::string description_of(const cron_settings& s) {
   switch (s.action) {
-    case cron_action::push: return "Pushes an item to the queue " + s.queue;
-    case cron_action::exec: return "Runs a command";
-    case cron_action::http: return "Calls a URL";
-    case cron_action::none: break;
+    case cron_action::push:
+      return "Pushes an item to the queue " + s.queue;
+    case cron_action::exec:
+      return "Runs a command";
+    case cron_action::http:
+      return "Calls a URL";
+    case cron_action::none:
+      break;
   }
   return {};
 }
@@ -172,12 +177,13 @@ std::vector<std::string> cron_names(const ini& from) {
   return out;
 }
 
-cron_settings read_cron_settings(const ini& from, std::string_view name, std::chrono::sys_seconds now, problems& found) {
+cron_settings read_cron_settings(const ini& from, std::string_view name, std::chrono::sys_seconds now,
+                                 problems& found) {
   const auto section = std::string(prefix) + std::string(name);
   if (!is_task_name(name)) {
     const auto* there = from.find_section(section);
-    report(found, {severity::error, there ? there->where : origin{}, "task " + shown(name), "this is no name for a task",
-                   "use up to 128 letters, digits, - and _"});
+    report(found, {severity::error, there ? there->where : origin{}, "task " + shown(name),
+                   "this is no name for a task", "use up to 128 letters, digits, - and _"});
     return {};
   }
   reader in(from, section, found);
@@ -197,8 +203,8 @@ std::vector<cron_settings> read_cron(const ini& from, std::chrono::sys_seconds n
   if (const auto* shared = from.find_section("cron"))
     for (const auto& e : shared->entries)
       if (!find_key_spec("cron", e.key))
-        report(found, {severity::error, e.where, "[cron] " + e.key, "a key of a task's own has no meaning for all tasks",
-                       "put it into [cron.NAME]"});
+        report(found, {severity::error, e.where, "[cron] " + e.key,
+                       "a key of a task's own has no meaning for all tasks", "put it into [cron.NAME]"});
   reader in(from, "cron", found);
   (void)read_keys(in, "any", now);
   std::vector<cron_settings> out;

@@ -15,8 +15,9 @@ namespace caravan::config {
 /// The tasks that a [cron.NAME] or [cron.NAME.SUB] names, in the order of the file.
 [[nodiscard]] std::vector<std::string> cron_names(const ini& from);
 
-/// What [cron.NAME] over [cron] says, also for a task that no section names: a function in an application has its settings
-/// there too. A schedule must be good and have a time after `now`. invalid_argument with every mistake in its text.
+/// What [cron.NAME] over [cron] says, also for a task that no section names: a function in an application has its
+/// settings there too. A schedule must be good and have a time after `now`. invalid_argument with every mistake in its
+/// text.
 [[nodiscard]] expected<cron_settings> read_cron_settings(const ini& from, std::string_view name,
                                                          std::chrono::sys_seconds now);
 /// Likewise, with the mistakes and the warnings added to `found`.

@@ -54,7 +54,8 @@ CAF_TEST(a task without a section has the settings of all) {
 
 CAF_TEST(tasks are named once and subsections are their own keys) {
   const auto text =
-      "[cron.a.b]\nDEEP = 1\n[cron.c]\nENABLED = false\n[cron.a]\nSCHEDULE = @daily\nOLDER_THAN = 24h\nCOUNT = 7\nDRY = yes\n"
+      "[cron.a.b]\nDEEP = 1\n[cron.c]\nENABLED = false\n[cron.a]\nSCHEDULE = @daily\nOLDER_THAN = 24h\nCOUNT = 7\nDRY "
+      "= yes\n"
       "BAD = x\n";
   const auto names = cron_names(parsed(text));
   CAF_CHECK(names == std::vector<std::string>({"a", "c"}));
@@ -72,7 +73,8 @@ CAF_TEST(tasks are named once and subsections are their own keys) {
 
 CAF_TEST(mistakes are told with their place) {
   CAF_CHECK(has(mistakes("[cron.x]\nSCHEDULE = 0 24 * * *\n"),
-                "f.ini:2: error: [cron.x] SCHEDULE: schedule \"0 24 * * *\": hour field \"24\": \"24\" is out of range; write 0 to 23"));
+                "f.ini:2: error: [cron.x] SCHEDULE: schedule \"0 24 * * *\": hour field \"24\": \"24\" is out of "
+                "range; write 0 to 23"));
   CAF_CHECK(has(mistakes("[cron.x]\nSCHEDULE = 0 0 31 4 *\n"), "it never fires: there is no such day in April"));
   CAF_CHECK(has(mistakes("[cron.x]\nSCHEDULE = @daily\nTIME_ZONE = Mars/Base\n"), "time zone \"Mars/Base\""));
   CAF_CHECK(has(mistakes("[cron.x]\nSCHEDULE = @daily\nMISSED = twice\n"), "\"twice\" is none of skip | once"));

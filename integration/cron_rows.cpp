@@ -24,7 +24,7 @@ bool gone(const cron_running& run, const cron_node& seen_by, cron_time now) {
 void end_run(cron_row& row, cron_time now, cron_outcome outcome, std::string message) {
   const auto& run = *row.state.running;
   if (message.size() > longest_message) message.resize(longest_message);
-  row.state.last = cron_last_run{run.token,  run.node.name, run.who, run.trigger,        run.occurrence,
+  row.state.last = cron_last_run{run.token, run.node.name, run.who, run.trigger,       run.occurrence,
                                  run.since, now,           outcome, std::move(message)};
   ++row.state.runs;
   if (outcome == cron_outcome::error || outcome == cron_outcome::lost) ++row.state.failures;
@@ -137,21 +137,30 @@ public:
 
 std::string_view to_string(cron_trigger x) noexcept {
   switch (x) {
-    case cron_trigger::schedule: return "schedule";
-    case cron_trigger::missed: return "missed";
-    case cron_trigger::start: return "start";
-    case cron_trigger::manual: return "manual";
-    case cron_trigger::queued: return "queued";
+    case cron_trigger::schedule:
+      return "schedule";
+    case cron_trigger::missed:
+      return "missed";
+    case cron_trigger::start:
+      return "start";
+    case cron_trigger::manual:
+      return "manual";
+    case cron_trigger::queued:
+      return "queued";
   }
   return "unknown";
 }
 
 std::string_view to_string(cron_outcome x) noexcept {
   switch (x) {
-    case cron_outcome::finished: return "finished";
-    case cron_outcome::error: return "error";
-    case cron_outcome::cancelled: return "cancelled";
-    case cron_outcome::lost: return "lost";
+    case cron_outcome::finished:
+      return "finished";
+    case cron_outcome::error:
+      return "error";
+    case cron_outcome::cancelled:
+      return "cancelled";
+    case cron_outcome::lost:
+      return "lost";
   }
   return "unknown";
 }
@@ -237,7 +246,8 @@ cron_answer apply_claim(cron_row& row, const cron_claim& claim, cron_time now, b
   cron_answer out;
   auto& s = row.state;
   const auto moves = moves_cursor(claim.trigger);
-  const auto mine = std::find_if(row.recent.begin(), row.recent.end(), [&](const cron_recent& r) { return r.node == claim.node; });
+  const auto mine =
+      std::find_if(row.recent.begin(), row.recent.end(), [&](const cron_recent& r) { return r.node == claim.node; });
   if (mine != row.recent.end() && mine->request == claim.request) {
     out.verdict = mine->verdict;
     out.from = mine->from;
@@ -358,9 +368,10 @@ expected<Answer> cron_row_store::change(const std::string& task, cron_time now, 
     if (there->bytes) {
       auto decoded = decode_cron_row(*there->bytes);
       if (!decoded)
-        return error{errc::backend_failed, "task \"" + task +
-                                               "\": its stored row is damaged or of a newer version; use that version, or "
-                                               "remove the row to begin anew"};
+        return error{errc::backend_failed,
+                     "task \"" + task +
+                         "\": its stored row is damaged or of a newer version; use that version, or "
+                         "remove the row to begin anew"};
       row = std::move(*decoded);
     }
     const auto before = row;
@@ -391,7 +402,8 @@ expected<cron_answer> cron_row_store::claim(const cron_claim& claim, cron_time n
   });
 }
 
-expected<cron_view> cron_row_store::renew(const std::string& task, std::uint64_t token, milliseconds lease, cron_time now) {
+expected<cron_view> cron_row_store::renew(const std::string& task, std::uint64_t token, milliseconds lease,
+                                          cron_time now) {
   return change<cron_view>(task, now, [&](cron_row& row, bool, cron_time at, bool) {
     apply_renew(row, token, lease, at);
     return cron_view{};

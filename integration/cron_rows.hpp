@@ -26,7 +26,8 @@ struct cron_recent {
 struct cron_row {
   cron_state state;
   std::uint64_t token = 0;  ///< of the last run that was granted
-  std::vector<cron_recent> recent;  ///< the last claim of each node that changed something; the oldest first, 16 at most
+  std::vector<cron_recent>
+      recent;  ///< the last claim of each node that changed something; the oldest first, 16 at most
 
   friend bool operator==(const cron_row&, const cron_row&) = default;
 };

@@ -1,12 +1,12 @@
 #pragma once
 
-/// What the nodes must agree on about tasks, so that each occurrence runs once: how far a task has got, who runs it, what
-/// waits, whether it is paused, how the last run ended. One row for each task.
+/// What the nodes must agree on about tasks, so that each occurrence runs once: how far a task has got, who runs it,
+/// what waits, whether it is paused, how the last run ended. One row for each task.
 ///
-/// An *occurrence* is a task's name and the instant it was scheduled for. The row's *cursor* is the last occurrence that
-/// somebody took or passed over. A claim names the cursor it knows and the occurrence to move it to, and is granted only
-/// if the row still has that cursor: of any number of nodes with any clocks one moves it, and what lies between both is
-/// that node's to account for.
+/// An *occurrence* is a task's name and the instant it was scheduled for. The row's *cursor* is the last occurrence
+/// that somebody took or passed over. A claim names the cursor it knows and the occurrence to move it to, and is
+/// granted only if the row still has that cursor: of any number of nodes with any clocks one moves it, and what lies
+/// between both is that node's to account for.
 
 #include <caravan/error.hpp>
 
@@ -46,12 +46,12 @@ struct cron_running {
   cron_node node{};
   std::uint64_t request = 0;
   cron_trigger trigger = cron_trigger::schedule;
-  std::string who{};            ///< who asked for it; empty: the schedule
+  std::string who{};  ///< who asked for it; empty: the schedule
   cron_instant occurrence{};
-  cron_instant from{};        ///< the cursor before it
+  cron_instant from{};  ///< the cursor before it
   cron_time since{};
   cron_time lease_until{};
-  std::uint64_t after = 0;    ///< the token of the run whose end let it begin; 0: none
+  std::uint64_t after = 0;  ///< the token of the run whose end let it begin; 0: none
   friend bool operator==(const cron_running&, const cron_running&) = default;
 };
 
@@ -125,9 +125,9 @@ struct cron_end {
   std::uint64_t token = 0;
   cron_node node{};
   cron_outcome outcome = cron_outcome::finished;
-  std::string message{};        ///< at most 1000 bytes are kept
-  bool give_back = false;     ///< it never began: the cursor goes back, another may run it
-  bool take_queued = true;    ///< begin what is queued at once
+  std::string message{};    ///< at most 1000 bytes are kept
+  bool give_back = false;   ///< it never began: the cursor goes back, another may run it
+  bool take_queued = true;  ///< begin what is queued at once
   std::chrono::milliseconds lease{15'000};
 };
 

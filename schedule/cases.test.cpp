@@ -43,8 +43,8 @@ instant parse_instant(std::string text) {
     text.erase(dot, text.find_first_not_of("0123456789", dot + 1) - dot);
   int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, offset_hour = 0, offset_minute = 0;
   char sign = '+';
-  const auto n = std::sscanf(text.c_str(), "%d-%d-%dT%d:%d:%d%c%d:%d", &year, &month, &day, &hour, &minute, &second, &sign,
-                             &offset_hour, &offset_minute);
+  const auto n = std::sscanf(text.c_str(), "%d-%d-%dT%d:%d:%d%c%d:%d", &year, &month, &day, &hour, &minute, &second,
+                             &sign, &offset_hour, &offset_minute);
   demand(n == 9 || (n == 7 && sign == 'Z'), "no instant: " + text);
   const auto date = std::chrono::sys_days{std::chrono::year{year} / month / day};
   const auto offset = 1h * offset_hour + 1min * offset_minute;
@@ -129,7 +129,8 @@ bool run(const json& c, const std::string& file) {
   }
   if (c.contains("match")) {
     const auto s = parsed(c, c["expr"].get<std::string>());
-    demand(s.matches(parse_instant(c["at"].get<std::string>())) == c["match"].get<bool>(), "it matches or not, the other way");
+    demand(s.matches(parse_instant(c["at"].get<std::string>())) == c["match"].get<bool>(),
+           "it matches or not, the other way");
     return true;
   }
   if (c.contains("not_next")) {
@@ -139,7 +140,9 @@ bool run(const json& c, const std::string& file) {
              text.get<std::string>() + " is the next one");
     return true;
   }
-  check_next(c, c.contains("gocron_next") ? c["gocron_next"] : c.contains("next_wallclock") ? c["next_wallclock"] : c["next"]);
+  check_next(c, c.contains("gocron_next")      ? c["gocron_next"]
+                : c.contains("next_wallclock") ? c["next_wallclock"]
+                                               : c["next"]);
   return true;
 }
 

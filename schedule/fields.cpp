@@ -176,7 +176,8 @@ std::optional<std::int64_t> last_match(const fields& f, std::int64_t from, std::
       auto left = f.days.of_month(year, month) & bits_between(1, day);
       for (; left; left &= ~bit(63 - std::countl_zero(left))) {
         const auto date = month_start + 63 - std::countl_zero(left) - 1;
-        const auto end = static_cast<int>(date == last_day ? before - 1 - last_day * seconds_per_day : seconds_per_day - 1);
+        const auto end =
+            static_cast<int>(date == last_day ? before - 1 - last_day * seconds_per_day : seconds_per_day - 1);
         if (const auto second = clock.last_until(end); second >= 0) {
           const auto found = date * seconds_per_day + second;
           return found >= from ? std::optional(found) : std::nullopt;

@@ -30,7 +30,8 @@ constexpr std::array<std::string_view, 7> weekday_names = {"sun", "mon", "tue", 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 bool same_word(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) { return lower(x) == y; });
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) { return lower(x) == y; });
 }
 
 /// Digits alone; large ones stay large.
@@ -65,7 +66,8 @@ public:
       : field_(field), text_(text), options_(options), limit_(limits[static_cast<std::size_t>(field)]) {}
 
   void parse_into(fields& out) {
-    if (std::all_of(text_.begin(), text_.end(), [](char c) { return c == ','; })) refuse("it has no value", "write * for any");
+    if (std::all_of(text_.begin(), text_.end(), [](char c) { return c == ','; }))
+      refuse("it has no value", "write * for any");
     for (auto rest = text_; !rest.empty();) {
       const auto comma = std::min(rest.find(','), rest.size());
       // Nothing between two commas adds nothing, as in the parsers that people know.
@@ -130,8 +132,7 @@ private:
       return;
     }
     if (from == 7) return add_range(0, to, step);
-    if (!extended())
-      refuse("the range begins after its end", "write two ranges, such as 22-23,0-2");
+    if (!extended()) refuse("the range begins after its end", "write two ranges, such as 22-23,0-2");
     if (field_ == part::year) refuse("the range begins after its end", range());
     const auto count = to - from + size();
     for (auto i = 0; i <= count; i += step) add(limit_.least + (from - limit_.least + i) % size());
@@ -215,7 +216,8 @@ private:
     const auto hash = base.find('#');
     if (hash == std::string_view::npos) return false;
     const auto nth = digits(base.substr(hash + 1));
-    if (!nth || *nth < 1 || *nth > 5) refuse(shown(base) + " is no weekday of a month", "write for example fri#1 to fri#5");
+    if (!nth || *nth < 1 || *nth > 5)
+      refuse(shown(base) + " is no weekday of a month", "write for example fri#1 to fri#5");
     out.nth[static_cast<std::size_t>(value(base.substr(0, hash)) % 7)] |= bit(*nth);
     return true;
   }
@@ -245,10 +247,18 @@ private:
 
   void store(fields& out) const {
     switch (field_) {
-      case part::second: out.seconds = set_; break;
-      case part::minute: out.minutes = set_; break;
-      case part::hour: out.hours = set_; break;
-      case part::month: out.months = set_; break;
+      case part::second:
+        out.seconds = set_;
+        break;
+      case part::minute:
+        out.minutes = set_;
+        break;
+      case part::hour:
+        out.hours = set_;
+        break;
+      case part::month:
+        out.months = set_;
+        break;
       case part::day:
         out.days.days = set_;
         out.days.days_open = open_;

@@ -24,21 +24,19 @@ using year_set = std::bitset<last_listed_year - first_listed_year + 1>;
 using bits = std::uint64_t;
 
 constexpr bits bit(int value) noexcept { return bits{1} << value; }
-constexpr bits bits_between(int least, int most) noexcept {
-  return (~bits{0} >> (63 - most)) & (~bits{0} << least);
-}
+constexpr bits bits_between(int least, int most) noexcept { return (~bits{0} >> (63 - most)) & (~bits{0} << least); }
 
 /// Day of month and weekday. If one of them is open (*), both must match; else one is enough.
 struct day_rule {
-  bits days = 0;             ///< 1 to 31
+  bits days = 0;  ///< 1 to 31
   bool days_open = false;
-  bits before_last = 0;      ///< L, L-n: bit n is n days before the last one
-  bits nearest = 0;          ///< nW: the weekday nearest to the n-th, within its month
-  bool last_workday = false; ///< LW
-  bits weekdays = 0;         ///< 0 (Sunday) to 6
+  bits before_last = 0;       ///< L, L-n: bit n is n days before the last one
+  bits nearest = 0;           ///< nW: the weekday nearest to the n-th, within its month
+  bool last_workday = false;  ///< LW
+  bits weekdays = 0;          ///< 0 (Sunday) to 6
   bool weekdays_open = false;
-  bits last_weekdays = 0;    ///< 5L: the last Friday
-  std::array<bits, 7> nth{}; ///< 5#2: bit 2 at 5
+  bits last_weekdays = 0;     ///< 5L: the last Friday
+  std::array<bits, 7> nth{};  ///< 5#2: bit 2 at 5
 
   /// The days of a month that match, bits 1 to 31.
   [[nodiscard]] bits of_month(int year, int month) const;

@@ -22,8 +22,8 @@ public:
     const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
     std::size_t length = 0;
     if (take('<')) {
-      while (length < rest_.size() && (letter(rest_[length]) || digit(rest_[length]) || rest_[length] == '+' ||
-                                       rest_[length] == '-'))
+      while (length < rest_.size() &&
+             (letter(rest_[length]) || digit(rest_[length]) || rest_[length] == '+' || rest_[length] == '-'))
         ++length;
       rest_.remove_prefix(length);
       return length > 0 && take('>');

@@ -1,5 +1,5 @@
-// Random expressions against two slow references that share nothing with the engine: a plain reading of the text, and the
-// C library's clock (localtime_r). One steps second by second through days around changes of clocks; the other
+// Random expressions against two slow references that share nothing with the engine: a plain reading of the text, and
+// the C library's clock (localtime_r). One steps second by second through days around changes of clocks; the other
 // minute by minute through years, for what is far away.
 //
 //   CARAVAN_SEED=n            other expressions; the seed is printed
@@ -23,18 +23,9 @@ using namespace std::chrono;
 
 namespace {
 
-constexpr std::array zones = {"UTC",
-                              "America/New_York",
-                              "America/Sao_Paulo",
-                              "America/Havana",
-                              "Europe/Berlin",
-                              "Europe/London",
-                              "Africa/Casablanca",
-                              "Asia/Tehran",
-                              "Asia/Beirut",
-                              "Australia/Lord_Howe",
-                              "Pacific/Chatham",
-                              "Pacific/Apia"};
+constexpr std::array zones = {"UTC",           "America/New_York",    "America/Sao_Paulo", "America/Havana",
+                              "Europe/Berlin", "Europe/London",       "Africa/Casablanca", "Asia/Tehran",
+                              "Asia/Beirut",   "Australia/Lord_Howe", "Pacific/Chatham",   "Pacific/Apia"};
 
 std::uint64_t setting(const char* name, std::uint64_t fallback) {
   const char* text = std::getenv(name);
@@ -49,8 +40,8 @@ struct plain_field {
 };
 
 int plain_value(const std::string& text) {
-  static const std::vector<std::string> names = {"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov",
-                                                 "dec", "sun", "mon", "tue", "wed", "thu", "fri", "sat"};
+  static const std::vector<std::string> names = {"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
+                                                 "nov", "dec", "sun", "mon", "tue", "wed", "thu", "fri", "sat"};
   for (std::size_t i = 0; i < names.size(); ++i)
     if (text == names[i]) return static_cast<int>(i < 12 ? i + 1 : i - 12);
   return std::stoi(text);
@@ -109,8 +100,8 @@ struct plain_schedule {
 wall read_wall(std::time_t at) {
   std::tm t{};
   localtime_r(&at, &t);
-  return {static_cast<std::uint8_t>(t.tm_sec),  static_cast<std::uint8_t>(t.tm_min),
-          static_cast<std::uint8_t>(t.tm_hour), static_cast<std::uint8_t>(t.tm_mday),
+  return {static_cast<std::uint8_t>(t.tm_sec),     static_cast<std::uint8_t>(t.tm_min),
+          static_cast<std::uint8_t>(t.tm_hour),    static_cast<std::uint8_t>(t.tm_mday),
           static_cast<std::uint8_t>(t.tm_mon + 1), static_cast<std::uint8_t>(t.tm_wday)};
 }
 
@@ -131,7 +122,8 @@ std::string random_value(chance& c, int least, int most, const std::vector<std::
   return std::to_string(v);
 }
 
-std::string random_field(chance& c, int least, int most, std::size_t stars_of_ten, const std::vector<std::string>& names) {
+std::string random_field(chance& c, int least, int most, std::size_t stars_of_ten,
+                         const std::vector<std::string>& names) {
   if (below(c, 10) < stars_of_ten) return below(c, 8) == 0 ? "?" : "*";
   std::string out;
   for (auto items = 1 + (below(c, 3) == 0 ? below(c, 4) : 0); items > 0; --items) {
@@ -140,11 +132,20 @@ std::string random_field(chance& c, int least, int most, std::size_t stars_of_te
     if (a > b) std::swap(a, b);
     std::string item;
     switch (below(c, 6)) {
-      case 0: item = "*/" + std::to_string(1 + below(c, 20)); break;
-      case 1: item = std::to_string(a) + "-" + std::to_string(b); break;
-      case 2: item = std::to_string(a) + "-" + std::to_string(b) + "/" + std::to_string(1 + below(c, 9)); break;
-      case 3: item = std::to_string(a) + "/" + std::to_string(1 + below(c, 9)); break;
-      default: item = random_value(c, least, most, names);
+      case 0:
+        item = "*/" + std::to_string(1 + below(c, 20));
+        break;
+      case 1:
+        item = std::to_string(a) + "-" + std::to_string(b);
+        break;
+      case 2:
+        item = std::to_string(a) + "-" + std::to_string(b) + "/" + std::to_string(1 + below(c, 9));
+        break;
+      case 3:
+        item = std::to_string(a) + "/" + std::to_string(1 + below(c, 9));
+        break;
+      default:
+        item = random_value(c, least, most, names);
     }
     out += (out.empty() ? "" : ",") + item;
   }

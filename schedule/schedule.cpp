@@ -36,8 +36,8 @@ constexpr std::array<macro, 7> macros{{{"@yearly", {"0", "0", "1", "1", "*"}},
 std::size_t blank(std::string_view text) {
   if (text.empty()) return 0;
   if (std::string_view(" \t\n\v\f\r").find(text.front()) != std::string_view::npos) return 1;
-  for (const std::string_view known : {"\xc2\x85", "\xc2\xa0", "\xe1\x9a\x80", "\xe2\x80\xa8", "\xe2\x80\xa9", "\xe2\x80\xaf",
-                                       "\xe2\x81\x9f", "\xe3\x80\x80"})
+  for (const std::string_view known : {"\xc2\x85", "\xc2\xa0", "\xe1\x9a\x80", "\xe2\x80\xa8", "\xe2\x80\xa9",
+                                       "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80"})
     if (text.starts_with(known)) return known.size();
   if (text.size() >= 3 && text.starts_with("\xe2\x80") && static_cast<unsigned char>(text[2]) <= 0x8a) return 3;
   return 0;
@@ -117,7 +117,9 @@ std::string join(const std::vector<std::string_view>& words) {
   return out;
 }
 
-constexpr std::int64_t year_start(int year) { return calendar::days_from_civil(year, 1, 1) * calendar::seconds_per_day; }
+constexpr std::int64_t year_start(int year) {
+  return calendar::days_from_civil(year, 1, 1) * calendar::seconds_per_day;
+}
 
 int year_of(std::int64_t wall) { return calendar::civil_from_days(calendar::day_of(wall)).year; }
 
@@ -128,17 +130,22 @@ int reach(const calendar::fields& f) { return f.days.plain() ? reach_in_years : 
 
 std::string_view to_string(clock_effect effect) noexcept {
   switch (effect) {
-    case clock_effect::none: return "none";
-    case clock_effect::skipped: return "skipped";
-    case clock_effect::first_pass: return "first_pass";
-    case clock_effect::second_pass: return "second_pass";
+    case clock_effect::none:
+      return "none";
+    case clock_effect::skipped:
+      return "skipped";
+    case clock_effect::first_pass:
+      return "first_pass";
+    case clock_effect::second_pass:
+      return "second_pass";
   }
   return "unknown";
 }
 
 expected<schedule> schedule::parse(std::string_view text, const schedule_options& options) {
   if (text.size() > longest_text)
-    return refuse(text, "it has " + std::to_string(text.size()) + " bytes; the limit is " + std::to_string(longest_text));
+    return refuse(text,
+                  "it has " + std::to_string(text.size()) + " bytes; the limit is " + std::to_string(longest_text));
   const auto whole = text;
   auto zone_name = options.zone;
   auto own_zone = false;
@@ -146,7 +153,8 @@ expected<schedule> schedule::parse(std::string_view text, const schedule_options
   for (const std::string_view prefix : {"CRON_TZ=", "TZ="}) {
     if (!text.starts_with(prefix)) continue;
     const auto end = text.find(' ');
-    if (end == std::string_view::npos) return refuse(whole, "nothing stands after the zone; write the fields, a blank before them");
+    if (end == std::string_view::npos)
+      return refuse(whole, "nothing stands after the zone; write the fields, a blank before them");
     zone_name = std::string(text.substr(prefix.size(), end - prefix.size()));
     own_zone = true;
     text.remove_prefix(end);
@@ -265,8 +273,9 @@ expected<void> schedule::fires_after(time now) const {
       later = later || f.has_year(y);
     if (!later) return refuse_this("its last year is over; write a later one, or *");
   }
-  constexpr std::array<std::string_view, 12> names = {"January", "February", "March",     "April",   "May",      "June",
-                                                      "July",    "August",   "September", "October", "November", "December"};
+  constexpr std::array<std::string_view, 12> names = {"January",   "February", "March",    "April",
+                                                      "May",       "June",     "July",     "August",
+                                                      "September", "October",  "November", "December"};
   std::string months;
   auto longest = 0;
   for (auto m = 1; m <= 12; ++m) {
@@ -284,7 +293,8 @@ std::string schedule::warning() const {
   const auto& f = plan_->fields;
   if (plan_->interval || !plan_->with_seconds || f.seconds != calendar::bits_between(0, 59)) return {};
   return "schedule " + calendar::shown(plan_->text) +
-         ": with six fields the first is the second, and * there makes sixty runs a minute; for one a minute write 0 in "
+         ": with six fields the first is the second, and * there makes sixty runs a minute; for one a minute write 0 "
+         "in "
          "front instead, or leave it out";
 }
 
@@ -295,7 +305,8 @@ clock_effect schedule::effect_at(time occurrence) const {
   const auto wall = instant + here.offset;
   if (here.begin > calendar::earliest && wall < here.begin + plan_->zone->at(here.begin - 1).offset)
     return clock_effect::second_pass;
-  if (here.end <= calendar::latest && wall >= here.end + plan_->zone->at(here.end).offset) return clock_effect::first_pass;
+  if (here.end <= calendar::latest && wall >= here.end + plan_->zone->at(here.end).offset)
+    return clock_effect::first_pass;
   return clock_effect::none;
 }
 
@@ -346,7 +357,8 @@ std::string schedule::format(time at) const {
   std::snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d", date.year, date.month, date.day, second / 3600,
                 second / 60 % 60, second % 60);
   std::string out = text;
-  if (offset == 0) return out + (plan_->zone->name() == "UTC" || !inside || plan_->zone->at(instant).offset != 0 ? "Z" : "+00:00");
+  if (offset == 0)
+    return out + (plan_->zone->name() == "UTC" || !inside || plan_->zone->at(instant).offset != 0 ? "Z" : "+00:00");
   const auto minutes = (offset < 0 ? -offset : offset) / 60;
   std::snprintf(text, sizeof text, "%c%02d:%02d", offset < 0 ? '-' : '+', minutes / 60, minutes % 60);
   return out + text;

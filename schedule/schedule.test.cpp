@@ -58,10 +58,10 @@ CAF_TEST(a leap day is found across a century) {
 
 CAF_TEST(summer time goes on beyond 2037) {
   check_text(next(cron("0 12 1 7 *", "America/New_York"), at(2037, 12, 31), 2),
-                  "2038-07-01T12:00:00-04:00 2039-07-01T12:00:00-04:00");
+             "2038-07-01T12:00:00-04:00 2039-07-01T12:00:00-04:00");
   check_text(next(cron("0 12 1 1 *", "Australia/Lord_Howe"), at(2099, 12, 30)), "2100-01-01T12:00:00+11:00");
   check_text(next(cron("30 2 * 3 *", "Europe/Berlin"), at(2050, 3, 26, 12), 2),
-                  "2050-03-28T02:30:00+02:00 2050-03-29T02:30:00+02:00");
+             "2050-03-28T02:30:00+02:00 2050-03-29T02:30:00+02:00");
 }
 
 CAF_TEST(a fraction of a second changes nothing) {
@@ -74,7 +74,8 @@ CAF_TEST(a fraction of a second changes nothing) {
 }
 
 CAF_TEST(refusals name the field and the remedy and the reason) {
-  CAF_CHECK(has(refusal("* 24 * * *"), "schedule \"* 24 * * *\": hour field \"24\": \"24\" is out of range; write 0 to 23"));
+  CAF_CHECK(
+      has(refusal("* 24 * * *"), "schedule \"* 24 * * *\": hour field \"24\": \"24\" is out of range; write 0 to 23"));
   CAF_CHECK(has(refusal("* * * * 7"), "weekday field \"7\": Sunday is 0; write 0 or sun"));
   CAF_CHECK(has(refusal("0 22-2 * * *"), "the range begins after its end; write two ranges"));
   CAF_CHECK(has(refusal("0 0 L * *"), "L, W, # and H are of the extended dialect"));
@@ -151,7 +152,7 @@ CAF_TEST(times beyond the calendar have no occurrences) {
 
 CAF_TEST(the extended dialect has last days) {
   check_text(next(extended("0 0 L * *"), at(2026, 1, 15), 3),
-                  "2026-01-31T00:00:00Z 2026-02-28T00:00:00Z 2026-03-31T00:00:00Z");
+             "2026-01-31T00:00:00Z 2026-02-28T00:00:00Z 2026-03-31T00:00:00Z");
   check_text(next(extended("0 0 L-2 * *"), at(2026, 2, 1)), "2026-02-26T00:00:00Z");
   check_text(next(extended("0 0 LW * *"), at(2026, 1, 15), 2), "2026-01-30T00:00:00Z 2026-02-27T00:00:00Z");
   check_text(next(extended("0 0 * * friL"), at(2026, 1, 1), 2), "2026-01-30T00:00:00Z 2026-02-27T00:00:00Z");
@@ -182,7 +183,7 @@ CAF_TEST(the extended dialect has ranges over the end) {
 
 CAF_TEST(the extended dialect has years) {
   check_text(next(extended("0 0 12 1 1 * 2030-2031,2090"), at(2026, 1, 1), 4),
-                  "2030-01-01T12:00:00Z 2031-01-01T12:00:00Z 2090-01-01T12:00:00Z");
+             "2030-01-01T12:00:00Z 2031-01-01T12:00:00Z 2090-01-01T12:00:00Z");
   check_text(next(extended("0 0 12 1 1 * *"), at(2026, 1, 1)), "2026-01-01T12:00:00Z");
   CAF_CHECK(has(refusal("0 0 12 1 1 * 2200", {cron_dialect::extended, "UTC", ""}), "write 1970 to 2199"));
 }
@@ -191,7 +192,8 @@ CAF_TEST(H spreads by name and stays the same) {
   const auto a = extended("H H * * *", "backup"), again = extended("H H * * *", "backup");
   CAF_CHECK(a == again);
   std::set<std::string> minutes;
-  for (auto i = 0; i < 100; ++i) minutes.insert(next(extended("H * * * *", "task" + std::to_string(i)), at(2026, 1, 1)));
+  for (auto i = 0; i < 100; ++i)
+    minutes.insert(next(extended("H * * * *", "task" + std::to_string(i)), at(2026, 1, 1)));
   CAF_CHECK(minutes.size() > 40);
   const auto quarter = extended("H/15 * * * *", "x").next_n(at(2026, 1, 1) - 1s, 2);
   CAF_CHECK(quarter[1] - quarter[0] == 15min);
@@ -208,5 +210,6 @@ CAF_TEST(the dialects differ only where they say so) {
     const auto s = schedule::parse(text, {.zone = "UTC", .name = "x"});
     CAF_CHECK(!s);
   }
-  for (const auto* text : {"0 0 1 * 1", "*/5 * * * *", "@weekly", "1/6 * * * * *"}) CAF_CHECK(cron(text) == extended(text));
+  for (const auto* text : {"0 0 1 * 1", "*/5 * * * *", "@weekly", "1/6 * * * * *"})
+    CAF_CHECK(cron(text) == extended(text));
 }

@@ -88,8 +88,7 @@ public:
   expected<zone_ptr> read() {
     header first;
     if (rest_.size() > largest_file || !read_header(first)) return refuse("it is no time zone file");
-    if (first.version < 2)
-      return refuse("it is of version 1, which ends with the year 2037; install a newer tzdata");
+    if (first.version < 2) return refuse("it is of version 1, which ends with the year 2037; install a newer tzdata");
     header second;
     if (!skip(data_length(first, 4)) || !read_header(second) || second.version < 2) return damaged();
     if (second.leap_count != 0)
@@ -126,8 +125,8 @@ private:
     if (rest_.size() < 44 || !rest_.starts_with("TZif")) return false;
     out.version = rest_[4] >= '2' && rest_[4] <= '9' ? rest_[4] - '0' : 1;
     std::size_t at = 20;
-    for (auto* count : {&out.isut_count, &out.isstd_count, &out.leap_count, &out.time_count, &out.type_count,
-                        &out.char_count}) {
+    for (auto* count :
+         {&out.isut_count, &out.isstd_count, &out.leap_count, &out.time_count, &out.type_count, &out.char_count}) {
       *count = static_cast<std::uint32_t>(big_endian(at, 4));
       at += 4;
     }
@@ -216,7 +215,8 @@ expected<zone_ptr> zone::machine() {
     auto text = std::string_view(named);
     if (text.starts_with(':')) text.remove_prefix(1);
     if (text.empty()) return utc();
-    if (text == "Local") return error{errc::invalid_argument, "TZ=Local: this names no zone; write for example Europe/Berlin"};
+    if (text == "Local")
+      return error{errc::invalid_argument, "TZ=Local: this names no zone; write for example Europe/Berlin"};
     auto found = find(std::string(text));
     if (found) return found;
     if (auto rule = from_rule(text, std::string(text))) return *rule;

@@ -32,9 +32,9 @@ using zone_ptr = std::shared_ptr<const zone>;
 /// Immutable.
 class zone {
 public:
-  /// By its name in tzdata; "" and "UTC" are UTC and "Local" is the machine's, as in Go. Thread-safe; a file is read once
-  /// for each process. invalid_argument: no such zone, or a name that no zone can have; not_supported: no tzdata is
-  /// installed, or a file that is damaged or too old.
+  /// By its name in tzdata; "" and "UTC" are UTC and "Local" is the machine's, as in Go. Thread-safe; a file is read
+  /// once for each process. invalid_argument: no such zone, or a name that no zone can have; not_supported: no tzdata
+  /// is installed, or a file that is damaged or too old.
   [[nodiscard]] static expected<zone_ptr> find(const std::string& name);
   /// $TZ, else /etc/localtime, else UTC. Read anew at each call.
   [[nodiscard]] static expected<zone_ptr> machine();
@@ -53,9 +53,9 @@ private:
   [[nodiscard]] segment by_rule(std::int64_t instant) const;
 
   std::string name_;
-  std::int32_t first_offset_ = 0;       ///< before the first transition
-  std::vector<transition> transitions_; ///< ascending
-  std::optional<posix_rule> rule_;      ///< after the last of them
+  std::int32_t first_offset_ = 0;        ///< before the first transition
+  std::vector<transition> transitions_;  ///< ascending
+  std::optional<posix_rule> rule_;       ///< after the last of them
 };
 
 }  // namespace caravan::calendar

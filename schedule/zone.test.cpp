@@ -1,6 +1,6 @@
 #define CAF_SUITE schedule_zone
-#include "schedule/civil.hpp"
 #include "schedule/zone.hpp"
+#include "schedule/civil.hpp"
 
 #include "caf/test/unit_test.hpp"
 
@@ -40,8 +40,10 @@ struct environment {
     setenv(key, value, 1);
   }
   ~environment() {
-    if (old_) setenv(key_, old_->c_str(), 1);
-    else unsetenv(key_);
+    if (old_)
+      setenv(key_, old_->c_str(), 1);
+    else
+      unsetenv(key_);
   }
   const char* key_;
   std::optional<std::string> old_;
@@ -71,7 +73,8 @@ CAF_TEST(rules of every kind are read) {
 
 CAF_TEST(summer time for all of the year has no holes) {
   const auto all = by_rule("XXX3EDT4,0/0,J365/23");
-  for (auto day = 0; day < 800; ++day) CAF_CHECK_EQUAL(all->at(utc(2050, 1, 1) + day * seconds_per_day).offset, -14'400);
+  for (auto day = 0; day < 800; ++day)
+    CAF_CHECK_EQUAL(all->at(utc(2050, 1, 1) + day * seconds_per_day).offset, -14'400);
 }
 
 CAF_TEST(texts that are no rule are refused) {

@@ -52,8 +52,8 @@ expected<std::uint64_t> cron_core::skip_next(const std::string& task, const std:
   return ticket;
 }
 
-expected<std::uint64_t> cron_core::set_paused(const std::string& task, bool paused, const std::string& who, cron_time now,
-                                              cron_effects& fx) {
+expected<std::uint64_t> cron_core::set_paused(const std::string& task, bool paused, const std::string& who,
+                                              cron_time now, cron_effects& fx) {
   auto e = find_for_request(task);
   if (!e) return e.failure();
   const auto ticket = ++last_request_;
@@ -67,7 +67,8 @@ void cron_core::stop(cron_time deadline, cron_time now, cron_effects& fx) {
   stop_at_ = deadline;
   for (auto& [name, e] : tasks_) {
     for (const auto& r : e.requests)
-      fx.replies.push_back({r.ticket, error{errc::queue_closed, "task \"" + name + "\": this node is stopping; ask another one"}});
+      fx.replies.push_back(
+          {r.ticket, error{errc::queue_closed, "task \"" + name + "\": this node is stopping; ask another one"}});
     e.requests.clear();
   }
   on_tick(now, fx);

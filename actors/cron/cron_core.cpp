@@ -15,7 +15,8 @@ namespace {
 
 constexpr auto first_pause = milliseconds(500);
 constexpr auto longest_pause = milliseconds(15'000);
-/// What became due so shortly before a start is not missed: a quick restart, or (among others) one that is about to take it.
+/// What became due so shortly before a start is not missed: a quick restart, or (among others) one that is about to
+/// take it.
 constexpr auto young = seconds(2);
 constexpr auto young_among_others = seconds(10);
 
@@ -31,18 +32,24 @@ std::string utc(cron_instant at) {
 }
 
 cron_run run_of(const std::string& task, const cron_running& r) {
-  return {task, r.token, task + "@" + utc(r.occurrence) + "#" + std::to_string(r.token), r.trigger, r.who, r.occurrence};
+  return {task,      r.token, task + "@" + utc(r.occurrence) + "#" + std::to_string(r.token),
+          r.trigger, r.who,   r.occurrence};
 }
 
 }  // namespace
 
 std::string_view to_string(cron_miss x) noexcept {
   switch (x) {
-    case cron_miss::none: return "none";
-    case cron_miss::no_node: return "no_node";
-    case cron_miss::overlap: return "overlap";
-    case cron_miss::skipped: return "skipped";
-    case cron_miss::lost: return "lost";
+    case cron_miss::none:
+      return "none";
+    case cron_miss::no_node:
+      return "no_node";
+    case cron_miss::overlap:
+      return "overlap";
+    case cron_miss::skipped:
+      return "skipped";
+    case cron_miss::lost:
+      return "lost";
   }
   return "unknown";
 }
@@ -182,8 +189,10 @@ bool cron_core::serve_request(entry& e, cron_time now, cron_effects& fx) {
           reply(e, error{errc::conflict, "task \"" + e.task.name + "\": it has no next time to skip"}, fx);
           break;
         }
-        send_claim(e, {.who = e.asked->who, .cursor = e.state.cursor, .occurrence = *next, .what = cron_claim::action::pass_over},
-                   now, fx);
+        send_claim(
+            e,
+            {.who = e.asked->who, .cursor = e.state.cursor, .occurrence = *next, .what = cron_claim::action::pass_over},
+            now, fx);
         return true;
       }
     }
@@ -205,15 +214,15 @@ bool cron_core::claim_due(entry& e, cron_time now, cron_effects& fx) {
   }
   cron_claim claim{.cursor = e.state.cursor};
   claim.busy = e.task.settings.overlap == config::overlap_mode::queue ? cron_claim::when_busy::queue
-                                                                     : cron_claim::when_busy::skip;
+                                                                      : cron_claim::when_busy::skip;
   if (!e.caught_up) {
     const auto due = latest_due(*e.timing, base(e), at - (options_.shared_store ? young_among_others : young));
     e.caught_up = true;
     if (due) {
       claim.trigger = cron_trigger::missed;
       claim.occurrence = *due;
-      claim.what = e.task.settings.missed == config::missed_mode::once ? cron_claim::action::run
-                                                                      : cron_claim::action::pass_over;
+      claim.what =
+          e.task.settings.missed == config::missed_mode::once ? cron_claim::action::run : cron_claim::action::pass_over;
       send_claim(e, claim, now, fx);
       return true;
     }
@@ -274,7 +283,8 @@ void cron_core::on_opened(const std::string& task, const expected<cron_view>& vi
   check_stopped(now, fx);
 }
 
-void cron_core::on_claimed(const std::string& task, const expected<cron_answer>& answer, cron_time now, cron_effects& fx) {
+void cron_core::on_claimed(const std::string& task, const expected<cron_answer>& answer, cron_time now,
+                           cron_effects& fx) {
   auto* e = find(task);
   if (!e) return;
   if (answered(*e, call::claim, answer ? nullptr : &answer.failure(), now)) {
@@ -290,7 +300,8 @@ void cron_core::on_claimed(const std::string& task, const expected<cron_answer>&
                            ? run_of(task, *e->state.running)
                            : cron_run{task, answer->token, {}, claim.trigger, claim.who, claim.occurrence};
         if (stop_at_ || e->run) {
-          e->end = cron_end{task, answer->token, options_.node, cron_outcome::cancelled, {}, true, false, options_.lease};
+          e->end =
+              cron_end{task, answer->token, options_.node, cron_outcome::cancelled, {}, true, false, options_.lease};
           reply(*e, error{errc::queue_closed, "task \"" + task + "\": this node is stopping; ask another one"}, fx);
         } else {
           begin(*e, std::move(run), e->asked_at, now, fx);
@@ -311,13 +322,15 @@ void cron_core::on_claimed(const std::string& task, const expected<cron_answer>&
           e->requests.push_front(std::move(*e->asked));  // its cursor was old; the answer brought the new one
           e->asked.reset();
         } else {
-          reply(*e, error{errc::conflict, "task \"" + task + "\": its run was given up before it began; ask again"}, fx);
+          reply(*e, error{errc::conflict, "task \"" + task + "\": its run was given up before it began; ask again"},
+                fx);
         }
         break;
       case cron_verdict::paused:
         reply(*e, error{errc::conflict, "task \"" + task + "\": it is paused; resume it first"}, fx);
         break;
-      default: reply(*e, {}, fx);
+      default:
+        reply(*e, {}, fx);
     }
   }
   advance(*e, now, fx);
@@ -343,7 +356,8 @@ void cron_core::on_renewed(const std::string& task, const expected<cron_view>& v
   check_stopped(now, fx);
 }
 
-void cron_core::on_finished(const std::string& task, const expected<cron_ended>& answer, cron_time now, cron_effects& fx) {
+void cron_core::on_finished(const std::string& task, const expected<cron_ended>& answer, cron_time now,
+                            cron_effects& fx) {
   auto* e = find(task);
   if (!e) return;
   const auto asked_at = e->asked_at;
@@ -352,8 +366,8 @@ void cron_core::on_finished(const std::string& task, const expected<cron_ended>&
     e->end.reset();
     if (answer->next) {
       if (stop_at_)
-        e->end = cron_end{task, answer->next->token, options_.node, cron_outcome::cancelled, "the node stopped", false, false,
-                          options_.lease};
+        e->end = cron_end{task,  answer->next->token, options_.node, cron_outcome::cancelled, "the node stopped", false,
+                          false, options_.lease};
       else
         begin(*e, run_of(task, *answer->next), asked_at, now, fx);
     }
@@ -402,7 +416,8 @@ void cron_core::on_run_ended(const std::string& task, std::uint64_t token, cron_
           .message = message},
          fx);
   if (outcome == cron_outcome::error)
-    fx.notices.push_back({task, true, "task \"" + task + "\" failed: " + (message.empty() ? "it gave no reason" : message)});
+    fx.notices.push_back(
+        {task, true, "task \"" + task + "\" failed: " + (message.empty() ? "it gave no reason" : message)});
   else if (outcome == cron_outcome::finished && e->task.settings.notice_on_success)
     fx.notices.push_back({task, false, "task \"" + task + "\" finished" + (message.empty() ? "" : ": " + message)});
   e->end = cron_end{task, token, options_.node, outcome, std::move(message), false, !stop_at_, options_.lease};
@@ -422,8 +437,8 @@ void cron_core::account(entry& e, const cron_claim& claim, const cron_answer& an
         miss(e, cron_miss::no_node, before, r.node.name, fx);
     miss(e, cron_miss::lost, {1, r.occurrence, r.occurrence}, r.node.name, fx);
     fx.notices.push_back({e.task.name, true,
-                          "task \"" + e.task.name + "\": node " + r.node.name + " was gone before it said how the run of " +
-                              utc(r.occurrence) + " ended"});
+                          "task \"" + e.task.name + "\": node " + r.node.name +
+                              " was gone before it said how the run of " + utc(r.occurrence) + " ended"});
   }
   if (answer.dropped) miss(e, cron_miss::lost, {1, *answer.dropped, *answer.dropped}, {}, fx);
   const auto v = answer.verdict;

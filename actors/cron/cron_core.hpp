@@ -15,8 +15,8 @@ namespace caravan {
 
 /// A task as it is registered.
 struct cron_task {
-  std::string name;         ///< letters, digits, - and _
-  std::string description;  ///< one line for people; required
+  std::string name;              ///< letters, digits, - and _
+  std::string description;       ///< one line for people; required
   std::optional<schedule> when;  ///< none: only by hand
   config::cron_settings settings;
 };
@@ -88,16 +88,16 @@ struct cron_reply {
   expected<void> result;
 };
 
-/// What the shell has to do after an event. Each call to the store is answered by its on_... event, also when it failed;
-/// a task has one such call under way at most.
+/// What the shell has to do after an event. Each call to the store is answered by its on_... event, also when it
+/// failed; a task has one such call under way at most.
 struct cron_effects {
   std::vector<cron_open> open;
   std::vector<cron_claim> claims;
   std::vector<cron_renewal> renew;
   std::vector<cron_end> finish;
   std::vector<cron_pause> pause;
-  std::vector<cron_run> start;              ///< answered by on_run_ended
-  std::vector<cron_run> cancel;             ///< trip the stop token of these
+  std::vector<cron_run> start;   ///< answered by on_run_ended
+  std::vector<cron_run> cancel;  ///< trip the stop token of these
   std::vector<cron_record> records;
   std::vector<cron_notice> notices;
   std::vector<cron_reply> replies;
@@ -115,18 +115,19 @@ struct cron_status {
   std::optional<cron_instant> next;
   std::optional<cron_last_run> previous;
   std::optional<cron_running> running;
-  std::string status;                             ///< running, finished, cancelled, error, lost; empty: it never ran
-  std::uint64_t runs = 0;                         ///< on all nodes
+  std::string status;      ///< running, finished, cancelled, error, lost; empty: it never ran
+  std::uint64_t runs = 0;  ///< on all nodes
   std::uint64_t failures = 0;
-  std::map<std::string, std::uint64_t> missed;    ///< by reason; what this node knows of
+  std::map<std::string, std::uint64_t> missed;  ///< by reason; what this node knows of
 };
 
 /// Decides which occurrence of which task runs here. No CAF, no threads, no clock. Not thread safe.
 ///
-/// All nodes of a cluster have the same tasks. At a due time each one asks the store for the occurrence; the store gives it to
-/// one (integration/cron_store.hpp). There is no leader to lose. What the nodes' clocks say matters little: where the
-/// store has a clock, the core follows that one, and elsewhere a cursor that only moves forward keeps an occurrence from
-/// running twice. A node that dies with a run in hand loses that run's lease, and the next one to claim records it.
+/// All nodes of a cluster have the same tasks. At a due time each one asks the store for the occurrence; the store
+/// gives it to one (integration/cron_store.hpp). There is no leader to lose. What the nodes' clocks say matters little:
+/// where the store has a clock, the core follows that one, and elsewhere a cursor that only moves forward keeps an
+/// occurrence from running twice. A node that dies with a run in hand loses that run's lease, and the next one to claim
+/// records it.
 class cron_core {
 public:
   struct options {
@@ -139,8 +140,8 @@ public:
 
   explicit cron_core(options o) : options_(std::move(o)) {}
 
-  /// Before or after start. conflict: there is a task of this name; invalid_argument: no name, no description, an enabled
-  /// task without a schedule or with one that never fires again. Nothing is changed then.
+  /// Before or after start. conflict: there is a task of this name; invalid_argument: no name, no description, an
+  /// enabled task without a schedule or with one that never fires again. Nothing is changed then.
   expected<void> add(cron_task task, cron_time now, cron_effects& fx);
   /// Opens every row, and runs what has RUN_AT_START once that is done.
   void start(cron_time now, cron_effects& fx);
@@ -197,13 +198,13 @@ private:
     call under_way = call::none;
     cron_time asked_at{};
     bool opened = false;
-    bool caught_up = false;             ///< the time before the start is dealt with
+    bool caught_up = false;  ///< the time before the start is dealt with
     bool start_once = false;
     cron_state state;
-    cron_time seen_at{};                ///< when `state` was true
+    cron_time seen_at{};  ///< when `state` was true
     std::optional<cron_instant> rewound_to;
-    std::optional<cron_claim> claim;    ///< under way, or to be repeated
-    std::optional<request> asked;       ///< what the claim or pause is for
+    std::optional<cron_claim> claim;  ///< under way, or to be repeated
+    std::optional<request> asked;     ///< what the claim or pause is for
     std::deque<request> requests;
     std::optional<cron_end> end;
     std::optional<local_run> run;

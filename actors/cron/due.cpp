@@ -27,9 +27,10 @@ std::uint64_t spread(const std::string& name, cron_instant occurrence) {
 cron_time start_of(const cron_timing& t, cron_instant occurrence) {
   if (t.jitter <= milliseconds(0)) return occurrence;
   auto most = t.jitter;
-  if (const auto next = t.when.next(occurrence)) most = std::min(most, milliseconds(*next - occurrence) - milliseconds(1));
-  return occurrence +
-         milliseconds(static_cast<std::int64_t>(spread(t.name, occurrence) % static_cast<std::uint64_t>(most.count() + 1)));
+  if (const auto next = t.when.next(occurrence))
+    most = std::min(most, milliseconds(*next - occurrence) - milliseconds(1));
+  return occurrence + milliseconds(static_cast<std::int64_t>(spread(t.name, occurrence) %
+                                                             static_cast<std::uint64_t>(most.count() + 1)));
 }
 
 std::optional<cron_instant> next_of(const cron_timing& t, cron_instant cursor) { return t.when.next(cursor); }

@@ -1,7 +1,7 @@
 #pragma once
 
-/// When a task's next occurrence is due, and which were passed over: plain functions of a schedule, the task's cursor (its
-/// last occurrence that was taken or passed over) and the time.
+/// When a task's next occurrence is due, and which were passed over: plain functions of a schedule, the task's cursor
+/// (its last occurrence that was taken or passed over) and the time.
 
 #include "integration/cron_store.hpp"
 
@@ -26,8 +26,8 @@ struct cron_timing {
 /// The first occurrence after the cursor. Of an interval: the cursor plus the interval.
 [[nodiscard]] std::optional<cron_instant> next_of(const cron_timing& t, cron_instant cursor);
 
-/// The last occurrence after the cursor that is to have started at `now`; nothing when none is. Bounded work, however long
-/// ago the cursor is. Of an interval that is more than one interval late: `now`.
+/// The last occurrence after the cursor that is to have started at `now`; nothing when none is. Bounded work, however
+/// long ago the cursor is. Of an interval that is more than one interval late: `now`.
 [[nodiscard]] std::optional<cron_instant> latest_due(const cron_timing& t, cron_instant cursor, cron_time now);
 
 /// Occurrences strictly between both.

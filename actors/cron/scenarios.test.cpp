@@ -1,5 +1,5 @@
-// The scenarios of a cron service, by id: steps and expectations as cases/cron_service_scenarios.md words them. Where that file
-// lies beside the source, every id in it must have a test here.
+// The scenarios of a cron service, by id: steps and expectations as cases/cron_service_scenarios.md words them. Where
+// that file lies beside the source, every id in it must have a test here.
 
 #define CAF_SUITE cron_scenarios
 #include "tests/support/cron_bench.hpp"
@@ -51,7 +51,8 @@ const std::map<std::string, std::function<void()>> scenarios = {
        demand(list.size() == 2 && list[0].name == "one" && list[1].name == "two", "another list");
        demand(list[0].schedule_text == "1 * * * *" && list[1].schedule_text == "2 * * * *", "other schedules");
      }},
-    {"CRONSVC-005", [] { demand(refusal("bad cron").find("it has 2 fields") != std::string::npos, refusal("bad cron")); }},
+    {"CRONSVC-005",
+     [] { demand(refusal("bad cron").find("it has 2 fields") != std::string::npos, refusal("bad cron")); }},
     {"CRONSVC-008",
      [] {
        cron_bench b(midnight + 10s);

@@ -5,9 +5,9 @@
 ///   auto backup = caravan::schedule::parse("CRON_TZ=Europe/Berlin 30 2 * * mon-fri").value();
 ///   auto due = backup.next(std::chrono::system_clock::now());
 ///
-/// The dialect, what happens when clocks change, and the words are in docs/cron.md. In short: a schedule fires at exactly
-/// those instants whose wall clock, in its zone, matches the fields. A time that a clock change leaves out does not fire;
-/// one that comes twice fires twice.
+/// The dialect, what happens when clocks change, and the words are in docs/cron.md. In short: a schedule fires at
+/// exactly those instants whose wall clock, in its zone, matches the fields. A time that a clock change leaves out does
+/// not fire; one that comes twice fires twice.
 ///
 /// Zones are read from the system's tzdata ($TZDIR, else /usr/share/zoneinfo) once for each process; "UTC" needs none.
 /// Rules at the end of a zone's file are followed, so times beyond 2037 are right too.
@@ -65,8 +65,9 @@ public:
   /// "@every": at least a second; a fraction of a second is cut. invalid_argument for less.
   [[nodiscard]] static expected<schedule> every(std::chrono::nanoseconds interval);
 
-  /// The first occurrence strictly after `after`; nothing when there is none within eight calendar years (so that a leap
-  /// day is found across a century), or 40 for what only the extended dialect can say. Bounded work for any schedule.
+  /// The first occurrence strictly after `after`; nothing when there is none within eight calendar years (so that a
+  /// leap day is found across a century), or 40 for what only the extended dialect can say. Bounded work for any
+  /// schedule.
   [[nodiscard]] std::optional<time> next(time after) const;
   /// The last one strictly before `before`. Of an interval: `before` less the interval.
   [[nodiscard]] std::optional<time> previous(time before) const;
@@ -83,7 +84,8 @@ public:
   /// Of an interval always false: its times depend on when it began.
   [[nodiscard]] bool matches(time at) const;
 
-  /// Refuses, with the reason, a schedule that has no occurrence after `now`: a day that no month has, years that are over.
+  /// Refuses, with the reason, a schedule that has no occurrence after `now`: a day that no month has, years that are
+  /// over.
   [[nodiscard]] expected<void> fires_after(time now) const;
   /// What its author may not have meant: six fields that make sixty runs a minute. Empty: nothing.
   [[nodiscard]] std::string warning() const;
@@ -93,8 +95,8 @@ public:
   /// Every time from `from` to before `to` that a change of clocks leaves out or doubles, in order, at most `limit`.
   [[nodiscard]] std::vector<clock_note> clock_notes(time from, time to, std::size_t limit) const;
 
-  /// RFC 3339 in the schedule's zone: "2026-03-29T03:30:00+02:00". In UTC where the offset has seconds (before about 1930)
-  /// and outside the years 1 to 9999.
+  /// RFC 3339 in the schedule's zone: "2026-03-29T03:30:00+02:00". In UTC where the offset has seconds (before about
+  /// 1930) and outside the years 1 to 9999.
   [[nodiscard]] std::string format(time at) const;
   /// The name of its zone: "Europe/Berlin".
   [[nodiscard]] const std::string& zone() const noexcept;

@@ -17,7 +17,8 @@ public:
 
 private:
   expected<found> read(const std::string& task) override;
-  expected<bool> replace(const std::string& task, const std::optional<std::string>& was, const std::string& bytes) override;
+  expected<bool> replace(const std::string& task, const std::optional<std::string>& was,
+                         const std::string& bytes) override;
 
   std::function<cron_time()> clock_;
   std::mutex mutex_;

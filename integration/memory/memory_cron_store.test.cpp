@@ -46,9 +46,15 @@ CAF_TEST(its own clock refuses what is still to come) {
 CAF_TEST(rows are read as they were written and damaged ones are refused) {
   cron_row row;
   row.token = 7;
-  row.recent.push_back({{"one two", 3}, 9, cron_verdict::queued, floor<seconds>(noon), floor<seconds>(noon) + 1s, cron_running{.token = 5}, floor<seconds>(noon)});
+  row.recent.push_back({{"one two", 3},
+                        9,
+                        cron_verdict::queued,
+                        floor<seconds>(noon),
+                        floor<seconds>(noon) + 1s,
+                        cron_running{.token = 5},
+                        floor<seconds>(noon)});
   row.state.queued = floor<seconds>(noon);
-  row.state.running = cron_running{.token = 7, .node = {"n\n1", 2},   .occurrence = floor<seconds>(noon) - 1s};
+  row.state.running = cron_running{.token = 7, .node = {"n\n1", 2}, .occurrence = floor<seconds>(noon) - 1s};
   row.state.last = cron_last_run{.token = 6, .node = "x", .outcome = cron_outcome::lost, .message = "a 1 b\n"};
   const auto bytes = encode(row);
   CAF_CHECK(decode_cron_row(bytes) == row);

@@ -1,7 +1,7 @@
 #pragma once
 
-/// What every cron_store must do. Each engine's own .test.cpp calls check_cron_store_contract with a function that makes
-/// an empty store. Stores with a clock of their own say so: `own_clock` moves it.
+/// What every cron_store must do. Each engine's own .test.cpp calls check_cron_store_contract with a function that
+/// makes an empty store. Stores with a clock of their own say so: `own_clock` moves it.
 
 #include "integration/cron_store.hpp"
 
@@ -244,8 +244,10 @@ inline void cron_race_has_one_winner(const make_cron_bed& make) {
             (void)me.finish(me.over(got.token));
           } else if (got.verdict == cron_verdict::taken) {
             // Not there yet, or gone: the others decide which.
-            if (got.view.state.cursor < cursor + seconds(round)) --round;
-            else ++taken;
+            if (got.view.state.cursor < cursor + seconds(round))
+              --round;
+            else
+              ++taken;
           } else {
             ++taken;
           }

@@ -53,7 +53,8 @@ void occurrence_properties(const schedule& s, schedule::time from) {
 void schedule_properties(std::string_view text, const schedule_options& options) {
   const auto s = schedule::parse(text, options);
   if (!s) {
-    demand(s.failure().text.size() > 20 && s.failure().text.size() < 700, "a refusal says something, and not endlessly");
+    demand(s.failure().text.size() > 20 && s.failure().text.size() < 700,
+           "a refusal says something, and not endlessly");
     return;
   }
   const auto again = schedule::parse(s->text(), options);

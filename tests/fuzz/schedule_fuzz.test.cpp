@@ -38,10 +38,44 @@ void run(const std::string& text) {
 }
 
 std::string changed(std::string text, const std::vector<std::string>& all, std::mt19937& chance) {
-  const std::vector<std::string> pieces = {" ", "*", "?", ",", "-", "/", "0", "7", "59", "60", "31", "L", "W", "#", "H", "H(",
-                                           ")", "@", "@every ", "TZ=", "CRON_TZ=", "UTC ", "Asia/Tehran ", "feb", "fri-mon",
-                                           "99999999999999999999", "2100", "\t", "\xc2\xa0", "\xe2\x80\x83", "\xff",
-                                           std::string(1, '\0'), "TZif2", "M3.5.0/2", "<+03>-3", "h", "ms", "."};
+  const std::vector<std::string> pieces = {" ",
+                                           "*",
+                                           "?",
+                                           ",",
+                                           "-",
+                                           "/",
+                                           "0",
+                                           "7",
+                                           "59",
+                                           "60",
+                                           "31",
+                                           "L",
+                                           "W",
+                                           "#",
+                                           "H",
+                                           "H(",
+                                           ")",
+                                           "@",
+                                           "@every ",
+                                           "TZ=",
+                                           "CRON_TZ=",
+                                           "UTC ",
+                                           "Asia/Tehran ",
+                                           "feb",
+                                           "fri-mon",
+                                           "99999999999999999999",
+                                           "2100",
+                                           "\t",
+                                           "\xc2\xa0",
+                                           "\xe2\x80\x83",
+                                           "\xff",
+                                           std::string(1, '\0'),
+                                           "TZif2",
+                                           "M3.5.0/2",
+                                           "<+03>-3",
+                                           "h",
+                                           "ms",
+                                           "."};
   const auto below = [&](std::size_t n) { return n == 0 ? 0 : static_cast<std::size_t>(chance() % n); };
   for (auto n = 1 + below(8); n > 0; --n) {
     const auto at = below(text.size() + 1);

@@ -42,19 +42,20 @@ struct plan {
   bool store_has_clock = false;
   milliseconds length = 10min;
   milliseconds run_takes = 5ms;
-  milliseconds most_delay = 3ms;       ///< of a call to the store, each way
-  milliseconds kill_every{0};          ///< the node that ran last, at a due time or near it
-  unsigned failures_of_1000 = 0;       ///< calls of the store that are lost, or whose answer is
+  milliseconds most_delay = 3ms;  ///< of a call to the store, each way
+  milliseconds kill_every{0};     ///< the node that ran last, at a due time or near it
+  unsigned failures_of_1000 = 0;  ///< calls of the store that are lost, or whose answer is
   config::overlap_mode overlap = config::overlap_mode::skip;
   config::missed_mode missed = config::missed_mode::skip;
   milliseconds jitter{0};
   const char* schedule = "* * * * * *";
-  bool all_at_once = false;            ///< every third kill takes all nodes
-  bool jumps = false;                  ///< clocks are corrected by up to a minute
+  bool all_at_once = false;  ///< every third kill takes all nodes
+  bool jumps = false;        ///< clocks are corrected by up to a minute
 };
 
 struct totals {
-  std::size_t worlds = 0, occurrences = 0, ran = 0, missed = 0, lost = 0, kills = 0, unheard = 0, failures = 0, cancelled = 0;
+  std::size_t worlds = 0, occurrences = 0, ran = 0, missed = 0, lost = 0, kills = 0, unheard = 0, failures = 0,
+              cancelled = 0;
 };
 
 class world {
@@ -93,7 +94,8 @@ private:
     std::uint64_t life = 0;
     milliseconds skew{0};
     std::uint64_t tick = 0;  ///< only the last one that was planned counts
-    std::map<std::uint64_t, std::vector<std::pair<cron_instant, cron_instant>>> unheard;  ///< claims done, answer under way: (from, to]
+    std::map<std::uint64_t, std::vector<std::pair<cron_instant, cron_instant>>>
+        unheard;  ///< claims done, answer under way: (from, to]
     std::set<std::uint64_t> running;
   };
 
@@ -164,8 +166,8 @@ private:
         if constexpr (std::is_same_v<Answer, cron_answer>)
           if (answer) {
             const auto v = answer->verdict;
-            const auto moved = v == cron_verdict::busy || v == cron_verdict::passed_over || v == cron_verdict::granted ||
-                               v == cron_verdict::queued;
+            const auto moved = v == cron_verdict::busy || v == cron_verdict::passed_over ||
+                               v == cron_verdict::granted || v == cron_verdict::queued;
             if (v == cron_verdict::granted) leader_ = i;
             if (moved) {
               std::vector<std::pair<cron_instant, cron_instant>> ranges = {{answer->from, answer->to}};
@@ -222,17 +224,21 @@ private:
       });
     }
     for (const auto& x : fx.open)
-      call<cron_view>(i, 0, [=, this] { return store_->open(x.task, x.first_cursor, local(i)); },
-                      [=](cron_core& c, const auto& a, cron_time t, cron_effects& more) { c.on_opened(x.task, a, t, more); });
+      call<cron_view>(
+          i, 0, [=, this] { return store_->open(x.task, x.first_cursor, local(i)); },
+          [=](cron_core& c, const auto& a, cron_time t, cron_effects& more) { c.on_opened(x.task, a, t, more); });
     for (const auto& x : fx.claims)
-      call<cron_answer>(i, x.request, [=, this] { return store_->claim(x, local(i)); },
-                        [=](cron_core& c, const auto& a, cron_time t, cron_effects& more) { c.on_claimed(x.task, a, t, more); });
+      call<cron_answer>(
+          i, x.request, [=, this] { return store_->claim(x, local(i)); },
+          [=](cron_core& c, const auto& a, cron_time t, cron_effects& more) { c.on_claimed(x.task, a, t, more); });
     for (const auto& x : fx.renew)
-      call<cron_view>(i, 0, [=, this] { return store_->renew(x.task, x.token, x.lease, local(i)); },
-                      [=](cron_core& c, const auto& a, cron_time t, cron_effects& more) { c.on_renewed(x.task, a, t, more); });
+      call<cron_view>(
+          i, 0, [=, this] { return store_->renew(x.task, x.token, x.lease, local(i)); },
+          [=](cron_core& c, const auto& a, cron_time t, cron_effects& more) { c.on_renewed(x.task, a, t, more); });
     for (const auto& x : fx.finish)
-      call<cron_ended>(i, 0, [=, this] { return store_->finish(x, local(i)); },
-                       [=](cron_core& c, const auto& a, cron_time t, cron_effects& more) { c.on_finished(x.task, a, t, more); });
+      call<cron_ended>(
+          i, 0, [=, this] { return store_->finish(x, local(i)); },
+          [=](cron_core& c, const auto& a, cron_time t, cron_effects& more) { c.on_finished(x.task, a, t, more); });
     plan_tick(i);
   }
 
@@ -276,7 +282,8 @@ private:
         ++sum.unheard;
       }
     }
-    if (count < static_cast<std::size_t>((plan_.length - 8min) / 1s) / (plan_.schedule[0] == '*' && plan_.schedule[2] == '*' ? 1 : 60))
+    if (count < static_cast<std::size_t>((plan_.length - 8min) / 1s) /
+                    (plan_.schedule[0] == '*' && plan_.schedule[2] == '*' ? 1 : 60))
       throw broken("it stood still: " + std::to_string(count));
     ++sum.worlds;
     sum.occurrences += count;
@@ -353,7 +360,8 @@ CAF_TEST(the node that runs is killed just before and at and after due times) {
 
 CAF_TEST(all nodes are gone at times) {
   for (const auto missed : {config::missed_mode::skip, config::missed_mode::once})
-    run_worlds("all gone", {.skew = skews[0], .store_has_clock = true, .kill_every = 25s, .missed = missed, .all_at_once = true},
+    run_worlds("all gone",
+               {.skew = skews[0], .store_has_clock = true, .kill_every = 25s, .missed = missed, .all_at_once = true},
                20);
 }
 
@@ -361,8 +369,12 @@ CAF_TEST(the store fails and answers late) {
   for (const auto overlap : {config::overlap_mode::skip, config::overlap_mode::queue})
     for (const auto clock : {true, false}) {
       const auto sum = run_worlds("failures",
-                                  {.skew = skews[0], .store_has_clock = clock, .most_delay = 400ms, .kill_every = 30s,
-                                   .failures_of_1000 = 100, .overlap = overlap},
+                                  {.skew = skews[0],
+                                   .store_has_clock = clock,
+                                   .most_delay = 400ms,
+                                   .kill_every = 30s,
+                                   .failures_of_1000 = 100,
+                                   .overlap = overlap},
                                   20);
       CAF_CHECK(sum.failures > 0);
     }
@@ -370,12 +382,14 @@ CAF_TEST(the store fails and answers late) {
 
 CAF_TEST(runs are longer than the interval) {
   for (const auto overlap : {config::overlap_mode::skip, config::overlap_mode::queue})
-    run_worlds("long runs", {.skew = skews[1], .store_has_clock = true, .run_takes = 2500ms, .kill_every = 45s, .overlap = overlap},
+    run_worlds("long runs",
+               {.skew = skews[1], .store_has_clock = true, .run_takes = 2500ms, .kill_every = 45s, .overlap = overlap},
                20);
 }
 
 CAF_TEST(clocks are corrected while tasks run) {
-  run_worlds("corrections, the store has a clock", {.skew = skews[0], .store_has_clock = true, .kill_every = 40s, .jumps = true}, 20);
+  run_worlds("corrections, the store has a clock",
+             {.skew = skews[0], .store_has_clock = true, .kill_every = 40s, .jumps = true}, 20);
 }
 
 CAF_TEST(jitter keeps every occurrence) {

@@ -40,7 +40,10 @@ public:
     return with([&](cron_effects& fx) { return core.add(std::move(task), now, fx); });
   }
   void start() {
-    with([&](cron_effects& fx) { core.start(now, fx); return 0; });
+    with([&](cron_effects& fx) {
+      core.start(now, fx);
+      return 0;
+    });
   }
   /// Moves the clock to each time the core wants to wake at. Runs end at once unless `hold`.
   void run_until(cron_time end) {
@@ -52,15 +55,24 @@ public:
   /// As if the clock were set, or the process had slept.
   void jump(cron_time to) {
     now = to;
-    with([&](cron_effects& fx) { core.on_tick(now, fx); return 0; });
+    with([&](cron_effects& fx) {
+      core.on_tick(now, fx);
+      return 0;
+    });
   }
   void end(std::uint64_t token, cron_outcome outcome = cron_outcome::finished, const std::string& message = {}) {
     for (const auto& run : started)
       if (run.token == token)
-        with([&](cron_effects& fx) { core.on_run_ended(run.task, token, outcome, message, now, fx); return 0; });
+        with([&](cron_effects& fx) {
+          core.on_run_ended(run.task, token, outcome, message, now, fx);
+          return 0;
+        });
   }
   void stop(std::chrono::milliseconds timeout) {
-    with([&](cron_effects& fx) { core.stop(now + timeout, now, fx); return 0; });
+    with([&](cron_effects& fx) {
+      core.stop(now + timeout, now, fx);
+      return 0;
+    });
   }
   expected<std::uint64_t> run_now(const std::string& task, const std::string& who) {
     return with([&](cron_effects& fx) { return core.run_now(task, who, now, fx); });
@@ -98,9 +110,9 @@ public:
 
   cron_time now;
   cron_core core;
-  bool hold = false;         ///< runs go on until `end`
-  bool broken = false;       ///< every call of the store fails, and is not done
-  bool answers_lost = false; ///< every call is done, and its answer is lost
+  bool hold = false;          ///< runs go on until `end`
+  bool broken = false;        ///< every call of the store fails, and is not done
+  bool answers_lost = false;  ///< every call is done, and its answer is lost
   std::vector<cron_run> started;
   std::vector<cron_run> cancelled;
   std::vector<cron_record> records;
@@ -137,8 +149,8 @@ private:
     for (const auto& x : fx.finish)
       core.on_finished(x.task, ask<cron_ended>([&] { return store_->finish(x, now); }), now, more);
     for (const auto& x : fx.pause)
-      core.on_paused(x.task, ask<cron_view>([&] { return store_->set_paused(x.task, x.paused, x.who, x.cursor, now); }), now,
-                     more);
+      core.on_paused(x.task, ask<cron_view>([&] { return store_->set_paused(x.task, x.paused, x.who, x.cursor, now); }),
+                     now, more);
     if (!hold)
       for (const auto& x : fx.start) core.on_run_ended(x.task, x.token, cron_outcome::finished, "", now, more);
     if (more.stopped || !more.open.empty() || !more.claims.empty() || !more.renew.empty() || !more.finish.empty() ||
