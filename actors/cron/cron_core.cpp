@@ -65,6 +65,8 @@ expected<void> cron_core::add(cron_task task, cron_time now, cron_effects& fx) {
   if (config::trim(task.description).empty())
     return refuse(errc::invalid_argument, "it has no description; say in one line what it does");
   if (tasks_.contains(task.name)) return refuse(errc::conflict, "there is one of this name; give it another");
+  if (const auto known = task.settings.own.only({task.keys.begin(), task.keys.end()}); !known)
+    return refuse(errc::invalid_argument, known.failure().text);
   entry e;
   if (task.settings.enabled) {
     if (!task.when)
@@ -400,7 +402,7 @@ void cron_core::begin(entry& e, cron_run run, cron_time asked_at, cron_time now,
 void cron_core::on_run_ended(const std::string& task, std::uint64_t token, cron_outcome outcome, std::string message,
                              cron_time now, cron_effects& fx) {
   auto* e = find(task);
-  if (!e || !e->run || e->run->run.token != token) return;
+  if (!e || stopped_ || !e->run || e->run->run.token != token) return;
   const auto& r = *e->run;
   record(*e,
          {.task = task,

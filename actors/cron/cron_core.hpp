@@ -19,6 +19,7 @@ struct cron_task {
   std::string description;       ///< one line for people; required
   std::optional<schedule> when;  ///< none: only by hand
   config::cron_settings settings;
+  std::vector<std::string> keys{};  ///< of its own, that its section may hold; others are refused
 };
 
 /// What is to be run. `token` is the run's fencing token; `id` travels with it as a header.
@@ -140,8 +141,9 @@ public:
 
   explicit cron_core(options o) : options_(std::move(o)) {}
 
-  /// Before or after start. conflict: there is a task of this name; invalid_argument: no name, no description, an
-  /// enabled task without a schedule or with one that never fires again. Nothing is changed then.
+  /// Before or after start. conflict: there is a task of this name; invalid_argument: no name, no description, a
+  /// key that the task does not know, an enabled task without a schedule or with one that never fires again. Nothing is
+  /// changed then.
   expected<void> add(cron_task task, cron_time now, cron_effects& fx);
   /// Opens every row, and runs what has RUN_AT_START once that is done.
   void start(cron_time now, cron_effects& fx);

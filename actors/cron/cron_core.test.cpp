@@ -35,6 +35,10 @@ CAF_TEST(a registration is checked) {
   auto silent = task_of("b", "@hourly");
   silent.description = " ";
   CAF_CHECK(has(refusal(b.add(silent)), "it has no description"));
+  auto keyed = task_of("keyed", "@hourly");
+  keyed.settings.own.add({"OLDER_THEN", "24h", {"f.ini", 3, ""}});
+  keyed.keys = {"OLDER_THAN"};
+  CAF_CHECK(has(refusal(b.add(keyed)), "OLDER_THEN: the task has no such key; did you mean OLDER_THAN?"));
   CAF_CHECK(has(refusal(b.add(task_of("c d", "@hourly"))), "this is no name for a task"));
   CAF_CHECK(has(refusal(b.add(task_of("e", ""))), "it is enabled and has no schedule"));
   CAF_CHECK(has(refusal(b.add(task_of("f", "0 0 30 2 *"))), "there is no such day in February"));
