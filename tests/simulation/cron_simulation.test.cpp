@@ -353,7 +353,7 @@ CAF_TEST(the node that runs is killed just before and at and after due times) {
   for (const auto clock : {true, false})
     for (const auto& skew : skews) {
       const auto sum = run_worlds(clock ? "kills, the store has a clock" : "kills, each by its own clock",
-                                  {.skew = skew, .store_has_clock = clock, .kill_every = 20s}, 20);
+                                  {.skew = skew, .store_has_clock = clock, .kill_every = 20s}, 8);
       CAF_CHECK(sum.kills > 100 && sum.ran > sum.occurrences / 3);
     }
 }
@@ -375,7 +375,7 @@ CAF_TEST(the store fails and answers late) {
                                    .kill_every = 30s,
                                    .failures_of_1000 = 100,
                                    .overlap = overlap},
-                                  20);
+                                  8);
       CAF_CHECK(sum.failures > 0);
     }
 }
@@ -389,9 +389,9 @@ CAF_TEST(runs are longer than the interval) {
 
 CAF_TEST(clocks are corrected while tasks run) {
   run_worlds("corrections, the store has a clock",
-             {.skew = skews[0], .store_has_clock = true, .kill_every = 40s, .jumps = true}, 20);
+             {.skew = skews[0], .store_has_clock = true, .kill_every = 40s, .jumps = true}, 8);
 }
 
 CAF_TEST(jitter keeps every occurrence) {
-  run_worlds("jitter", {.skew = skews[0], .store_has_clock = true, .kill_every = 20s, .jitter = 700ms}, 20);
+  run_worlds("jitter", {.skew = skews[0], .store_has_clock = true, .kill_every = 20s, .jitter = 700ms}, 8);
 }
