@@ -354,7 +354,7 @@ CAF_TEST(the node that runs is killed just before and at and after due times) {
     for (const auto& skew : skews) {
       const auto sum = run_worlds(clock ? "kills, the store has a clock" : "kills, each by its own clock",
                                   {.skew = skew, .store_has_clock = clock, .kill_every = 20s}, 8);
-      CAF_CHECK(sum.kills > 100 && sum.ran > sum.occurrences / 3);
+      CAF_CHECK(sum.kills >= 10 * sum.worlds && sum.ran > sum.occurrences / 3);
     }
 }
 
