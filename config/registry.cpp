@@ -22,7 +22,7 @@ constexpr section_spec sections[] = {
     {"log", "", true, false, "Where the log goes and how it looks"},
     {"redis", "", true, false, "The Redis that everything uses which names none of its own"},
     {"queue", "NAME", true, false, "Settings for all queues, and over them those of the queue NAME"},
-    {"cron", "NAME", false, true, "Settings for all tasks, and over them those of the task NAME"},
+    {"cron", "NAME", true, true, "Settings for all tasks, and over them those of the task NAME"},
     {"global_lock", "", false, true, "Locks that all nodes share"},
     {"cache", "NAME", false, true, "The cache"},
     {"qos", "", false, true, "Overload control at the HTTP door"},
