@@ -1,10 +1,12 @@
 #include "config/check.hpp"
 
+#include "config/read_cron.hpp"
 #include "config/read_settings.hpp"
 #include "config/registry.hpp"
 #include "config/values.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -97,6 +99,7 @@ problems check(const ini& from) {
     for (const auto& e : s.entries) check_key(s, *spec, e, found);
   }
   check_shared_queue_settings(from, found);
+  (void)read_cron(from, std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()), found);
   const auto node = read_settings(from, found).node;
   // Any queue may come to life with the settings of [queue] alone.
   if (node.auto_create) (void)read_queue_settings(from, "any-other", node.data_dir, found);

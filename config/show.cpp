@@ -137,8 +137,13 @@ std::vector<shown_setting> show(const ini& from) {
       if (find_section_spec(there.name) != &s) continue;
       if (!s.supported)
         for (const auto& e : there.entries) out.push_back(as_written(there, e));
-      else if (there.name != s.name)
-        show_section(from, there.name, s.name, out);
+      else if (there.name != s.name) {
+        // What lies below a child belongs to the child: its keys are no settings of the family.
+        const auto below = there.name.find('.', s.name.size() + 1) != std::string::npos && s.open;
+        if (!below) show_section(from, there.name, s.name, out);
+        for (const auto& e : there.entries)
+          if (below || !find_key_spec(there.name, e.key)) out.push_back(as_written(there, e));
+      }
     }
   }
   return out;
