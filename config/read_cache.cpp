@@ -16,8 +16,9 @@ namespace caravan::config {
 
 namespace {
 
-constexpr std::string_view two_queue_example = "write for example 50000 or {\"size\":50000,\"recent_ratio\":0.25,"
-                                               "\"ghost_ratio\":0.5}";
+constexpr std::string_view two_queue_example =
+    "write for example 50000 or {\"size\":50000,\"recent_ratio\":0.25,"
+    "\"ghost_ratio\":0.5}";
 
 error no_two_queue(std::string_view text, const std::string& why) {
   return {errc::invalid_argument, shown(text) + " " + why};
@@ -46,7 +47,8 @@ expected<memcached_host> parse_memcached_host(std::string_view text) {
     if (port.empty()) return wrong("has a colon without a port");
   }
   if (host.empty() || !std::all_of(host.begin(), host.end(), [](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) || std::string_view("-._:%").find(c) != std::string_view::npos;
+        return std::isalnum(static_cast<unsigned char>(c)) ||
+               std::string_view("-._:%").find(c) != std::string_view::npos;
       }))
     return wrong("holds no host name");
   memcached_host out{std::string(host), 11211};

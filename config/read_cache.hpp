@@ -23,8 +23,8 @@ namespace caravan::config {
 /// Likewise, with the mistakes and the warnings added to `found`.
 cache_settings read_cache_settings(const ini& from, std::string_view name, problems& found);
 
-/// HOST of ADAPTER = memcache: servers with ; or , between them, each HOST, HOST:PORT, [IPv6]:PORT or the path of a unix
-/// socket. invalid_argument that names the wrong part.
+/// HOST of ADAPTER = memcache: servers with ; or , between them, each HOST, HOST:PORT, [IPv6]:PORT or the path of a
+/// unix socket. invalid_argument that names the wrong part.
 [[nodiscard]] expected<std::vector<memcached_host>> parse_memcached_hosts(std::string_view text);
 
 /// HOST of ADAPTER = twoqueue: empty, a size, or {"size":N,"recent_ratio":R,"ghost_ratio":G} with any of them.

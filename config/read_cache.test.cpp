@@ -84,7 +84,7 @@ CAF_TEST(a redis of its own beats the common one and a missing one is told) {
   CAF_CHECK(mistakes("[cache]\nADAPTER = redis\nHOST = redis://:geheim@h:x/0\n").find("geheim") == std::string::npos);
 }
 
-CAF_TEST("CACHE-029" the host of a two-queue cache) {
+CAF_TEST("CACHE-029" the host of a two - queue cache) {
   CAF_CHECK(parse_two_queue("").value() == two_queue_settings{});
   CAF_CHECK(parse_two_queue("").value().size == 50'000);
   CAF_CHECK(parse_two_queue("200").value().size == 200);
@@ -93,24 +93,25 @@ CAF_TEST("CACHE-029" the host of a two-queue cache) {
   CAF_CHECK(parse_two_queue("{}").value() == two_queue_settings{});
   CAF_CHECK(parse_two_queue("{\"ghost_ratio\":0,\"recent_ratio\":1}").value() == (two_queue_settings{50'000, 1, 0}));
   CAF_CHECK_EQUAL(why_not("abc"), "\"abc\" is neither a size nor a JSON object");
-  for (const auto* wrong :
-       {"0", "-1", "{\"size\":0}", "{\"size\":1.5}", "{\"size\":\"x\"}", "{\"size\":18446744073709551615}",
-        "{\"recent_ratio\":-0.1}", "{\"recent_ratio\":1.1}", "{\"ghost_ratio\":\"x\"}", "{\"sise\":1}", "[1]", "{", "1.5",
-        "99999999999999999999"})
+  for (const auto* wrong : {"0", "-1", "{\"size\":0}", "{\"size\":1.5}", "{\"size\":\"x\"}",
+                            "{\"size\":18446744073709551615}", "{\"recent_ratio\":-0.1}", "{\"recent_ratio\":1.1}",
+                            "{\"ghost_ratio\":\"x\"}", "{\"sise\":1}", "[1]", "{", "1.5", "99999999999999999999"})
     CAF_CHECK(why_not(wrong) != "accepted");
-  CAF_CHECK_EQUAL(mistakes("[cache]\nADAPTER = twoqueue\nHOST = abc\n"),
-                  "f.ini:3: error: [cache] HOST: \"abc\" is neither a size nor a JSON object; write for example 50000 or "
-                  "{\"size\":50000,\"recent_ratio\":0.25,\"ghost_ratio\":0.5}\n");
-  CAF_CHECK(read_cache_settings(in("[cache]\nADAPTER = twoqueue\nHOST = `{\"size\":10}`\n"), "").value().two_queue.size ==
-            10u);
+  CAF_CHECK_EQUAL(
+      mistakes("[cache]\nADAPTER = twoqueue\nHOST = abc\n"),
+      "f.ini:3: error: [cache] HOST: \"abc\" is neither a size nor a JSON object; write for example 50000 or "
+      "{\"size\":50000,\"recent_ratio\":0.25,\"ghost_ratio\":0.5}\n");
+  CAF_CHECK(
+      read_cache_settings(in("[cache]\nADAPTER = twoqueue\nHOST = `{\"size\":10}`\n"), "").value().two_queue.size ==
+      10u);
 }
 
 CAF_TEST(the hosts of memcached) {
   CAF_CHECK_EQUAL(hosts(""), "");
   CAF_CHECK_EQUAL(hosts("127.0.0.1:11211;127.0.0.2:11211"), "127.0.0.1:11211 127.0.0.2:11211");
   CAF_CHECK_EQUAL(hosts(" a , b:1 ;; [::1] ; [::1]:5; /run/m.sock;"), "a:11211 b:1 [::1]:11211 [::1]:5 /run/m.sock");
-  for (const auto* wrong : {"a:", "a:0", "a:65536", "a:x", ":1", "::1", "[::1", "[::1]x", "[::1]:", "a b", "a;a",
-                            "memcached://a", "[]:1"})
+  for (const auto* wrong :
+       {"a:", "a:0", "a:65536", "a:x", ":1", "::1", "[::1", "[::1]x", "[::1]:", "a b", "a;a", "memcached://a", "[]:1"})
     CAF_CHECK(!parse_memcached_hosts(wrong));
   CAF_CHECK_EQUAL(hosts("a;b:99999"), "\"b:99999\" has a port that is not from 1 to 65535");
   // In a file a ; begins a comment unless the value is quoted.

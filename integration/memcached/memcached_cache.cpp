@@ -172,8 +172,8 @@ int memcached_cache::look(memcached_st* mc, const std::string& key, found& out) 
   return MEMCACHED_SUCCESS;
 }
 
-/// The generation on the server of `group`; begins one where there is none, so that what was lost with the old one stays
-/// unseen.
+/// The generation on the server of `group`; begins one where there is none, so that what was lost with the old one
+/// stays unseen.
 int memcached_cache::generation(memcached_st* mc, const std::string& group, std::uint32_t& out) const {
   for (int tried = 0; tried < 3; ++tried) {
     std::size_t length = 0;

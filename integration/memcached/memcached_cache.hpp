@@ -19,26 +19,27 @@ struct memcached_st;
 namespace caravan {
 
 struct memcached_options {
-  std::vector<config::memcached_host> hosts;         ///< at least one; all nodes must name the same ones
-  std::string prefix = "caravan:cache";              ///< in front of each key; at most 180 visible ASCII characters
+  std::vector<config::memcached_host> hosts;  ///< at least one; all nodes must name the same ones
+  std::string prefix = "caravan:cache";       ///< in front of each key; at most 180 visible ASCII characters
   std::chrono::milliseconds connect_timeout{500};
-  std::chrono::milliseconds answer_timeout{500};     ///< from one piece of an answer to the next
-  std::chrono::milliseconds retry_after{1000};       ///< a server that failed is not asked again for so long (whole seconds)
-  std::size_t max_connections = 8;                   ///< to each server; a call beyond waits for one
+  std::chrono::milliseconds answer_timeout{500};  ///< from one piece of an answer to the next
+  std::chrono::milliseconds retry_after{1000};  ///< a server that failed is not asked again for so long (whole seconds)
+  std::size_t max_connections = 8;              ///< to each server; a call beyond waits for one
 };
 
 /// Keys go as safe_cache_key(prefix, key), so any bytes will do. A key's server follows from its hash.
 ///
 /// clear() does not empty the servers, which others may use as well: each server keeps the *generation* of this cache
-/// under a key of its own, each value bears the generation in which it was put (as memcached's flags), and one of another
-/// generation counts as not there. memcached throws such values out when it needs room. A get asks for both in one
-/// request; a put needs one request more.
+/// under a key of its own, each value bears the generation in which it was put (as memcached's flags), and one of
+/// another generation counts as not there. memcached throws such values out when it needs room. A get asks for both in
+/// one request; a put needs one request more.
 ///
 /// Times go in whole seconds, rounded up; those over 30 days as the date that memcached wants then, so this machine's
 /// clock counts. Beyond 2038: for ever.
 ///
-/// A call that meets a connection which the server closed is repeated once over a new one; so a take may lose its value,
-/// and a remove may answer false. One server that is down fails the calls for its keys alone; ping and clear need all.
+/// A call that meets a connection which the server closed is repeated once over a new one; so a take may lose its
+/// value, and a remove may answer false. One server that is down fails the calls for its keys alone; ping and clear
+/// need all.
 class memcached_cache final : public cache_adapter {
 public:
   /// Does not connect. Throws caravan::exception (invalid_argument) for no host, or a prefix that does not fit.
