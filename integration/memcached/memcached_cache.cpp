@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <ctime>
 #include <limits>
 #include <new>
@@ -47,6 +48,13 @@ bool is_broken_connection(int code) {
          code == MEMCACHED_CONNECTION_FAILURE || code == MEMCACHED_ERRNO || code == MEMCACHED_PARTIAL_READ ||
          code == MEMCACHED_PROTOCOL_ERROR || code == MEMCACHED_CLIENT_ERROR || code == MEMCACHED_ERROR ||
          code == MEMCACHED_SOME_ERRORS || code == MEMCACHED_FAILURE;
+}
+
+/// libmemcached's own words: "(0x55d0c0) CONNECTION FAILURE, reason,  host: h:1 -> src/file.cc:12", of which the ends
+/// tell nobody anything.
+std::string in_short(std::string_view text) {
+  if (text.starts_with("(0x")) text.remove_prefix(std::min(text.find(") ") + 2, text.size()));
+  return std::string(text.substr(0, text.find(" -> ")));
 }
 
 bool is_visible(std::string_view text) {
@@ -122,7 +130,8 @@ int memcached_cache::with_handle(Act act, std::string& why) {
     auto lease = handles_.get();
     const int code = act(lease->get());
     if (is_answer(code)) return code;
-    if (const auto* text = memcached_last_error_message(lease->get())) why = text;
+    const auto* text = memcached_last_error_message(lease->get());
+    why = in_short(text != nullptr ? text : memcached_strerror(lease->get(), static_cast<memcached_return_t>(code)));
     if (!is_broken_connection(code)) return code;
     if (tried > 0) return code;  // this handle knows the server as failed and does not ask it for a while
     lease.discard();
@@ -136,9 +145,7 @@ error memcached_cache::failed(int code, const std::string& why) const {
     return {errc::too_large, "cache " + name_ +
                                  ": the value is larger than the server takes (1 MiB by default); keep it elsewhere, "
                                  "or start memcached with a larger -I"};
-  auto text = "cache " + name_ + ": " + memcached_strerror(nullptr, static_cast<memcached_return_t>(code));
-  if (!why.empty()) text += " (" + why + ")";
-  return {errc::backend_failed, text + "; look whether it runs and HOST in [cache] is right"};
+  return {errc::backend_failed, "cache " + name_ + ": " + why + "; look whether it runs and HOST in [cache] is right"};
 }
 
 /// The value of a key and the generation, in one request to the key's server.
