@@ -167,6 +167,8 @@ void memory_cache::sweep_for_ever() {
       for (bool done = false; !done;) {
         const std::lock_guard guard{s.mutex};
         done = sweep(s, at);
+        // A ring keeps the room of its busiest time.
+        if (s.entries.empty()) s.entries = decltype(s.entries){};
       }
     lock.lock();
     // Said before it is looked at: a put that comes to a shard after our look sees that nobody sweeps.

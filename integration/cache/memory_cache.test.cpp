@@ -3,8 +3,6 @@
 
 #include "tests/contract/cache_contract.hpp"
 
-#include <malloc.h>
-
 using namespace caravan;
 using namespace std::chrono_literals;
 
