@@ -1,6 +1,5 @@
 #include "config/read_cache.hpp"
 
-#include "config/read_settings.hpp"
 #include "config/reader.hpp"
 #include "config/redis_address.hpp"
 #include "config/registry.hpp"
@@ -60,8 +59,10 @@ expected<memcached_host> parse_memcached_host(std::string_view text) {
   return out;
 }
 
-/// The value and the section that it stands in; `locate` would also look above a section that has its own ADAPTER.
-sourced_text host_of(const ini& from, const std::string& section) {
+std::string section_of(std::string_view name) { return name.empty() ? "cache" : "cache." + std::string(name); }
+
+/// `locate` would also look above a section that has its own ADAPTER.
+sourced_text own_host(const ini& from, const std::string& section) {
   for (auto at = section;;) {
     if (const auto* here = from.find(at, "HOST", lookup::strict); here && !here->value.empty())
       return {here->value, here->where, at};
@@ -136,8 +137,17 @@ std::vector<std::string> cache_names(const ini& from) {
   return out;
 }
 
+sourced_text cache_host(const ini& from, std::string_view name) {
+  const auto section = section_of(name);
+  auto own = own_host(from, section);
+  if (!own.value.empty() || from.get(section, "ADAPTER") != "redis") return own;
+  if (const auto shared = from.locate("redis", "CONN_STR"); shared.what)
+    return {shared.what->value, shared.what->where, "redis"};
+  return own;
+}
+
 cache_settings read_cache_settings(const ini& from, std::string_view name, problems& found) {
-  const auto section = name.empty() ? std::string("cache") : "cache." + std::string(name);
+  const auto section = section_of(name);
   if (!name.empty() && !is_valid_name(name)) {
     const auto* there = from.find_section(section);
     report(found, {severity::error, there ? there->where : origin{}, "cache " + shown(name),
@@ -152,7 +162,7 @@ cache_settings read_cache_settings(const ini& from, std::string_view name, probl
   out.item_ttl = in.duration("ITEM_TTL");
   out.prefix = name.empty() ? "caravan:cache" : "caravan:cache." + std::string(name);
 
-  const auto host = host_of(from, section);
+  const auto host = cache_host(from, name);
   out.conn = host.value;
   const auto complain = [&](std::string cause, std::string remedy, severity level = severity::error) {
     report(found, {level, host.where, "[" + host.section + "] HOST", std::move(cause), std::move(remedy)});
@@ -164,12 +174,11 @@ cache_settings read_cache_settings(const ini& from, std::string_view name, probl
                  severity::warning);
       break;
     case cache_adapter_type::redis:
-      if (out.conn.empty()) out.conn = from.get("redis", "CONN_STR");
       if (out.conn.empty()) {
         if (out.enabled)
           complain("no Redis is named, so the cache cannot be opened", "set HOST, or CONN_STR in [redis]",
                    severity::warning);
-      } else if (const auto address = parse_redis_address(out.conn); !address && !host.value.empty()) {
+      } else if (const auto address = parse_redis_address(out.conn); !address && host.section != "redis") {
         complain(address.failure().text, "or remove it to use [redis]");  // a wrong [redis] is told there
       }
       break;

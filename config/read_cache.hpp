@@ -5,6 +5,7 @@
 
 #include "config/cache_settings.hpp"
 #include "config/ini.hpp"
+#include "config/read_settings.hpp"
 
 #include <caravan/error.hpp>
 
@@ -22,6 +23,10 @@ namespace caravan::config {
 [[nodiscard]] expected<cache_settings> read_cache_settings(const ini& from, std::string_view name);
 /// Likewise, with the mistakes and the warnings added to `found`.
 cache_settings read_cache_settings(const ini& from, std::string_view name, problems& found);
+
+/// HOST of [cache.NAME] (an empty name: [cache]) as it counts, and where it was set: for redis without one it is that
+/// of [redis].
+[[nodiscard]] sourced_text cache_host(const ini& from, std::string_view name);
 
 /// HOST of ADAPTER = memcache: servers with ; or , between them, each HOST, HOST:PORT, [IPv6]:PORT or the path of a
 /// unix socket. invalid_argument that names the wrong part.

@@ -72,6 +72,20 @@ CAF_TEST(a section with its own adapter does not take the host of another engine
   CAF_CHECK(read_cache_settings(in(text), "c").value().hosts == std::vector<memcached_host>({{"h", 11211}}));
 }
 
+CAF_TEST(the host that counts is told with its place) {
+  const auto text =
+      "[redis]\nCONN_STR = redis://h:1/0\n[cache]\nADAPTER = redis\n[cache.a]\nADAPTER = twoqueue\n[cache.b]\nHOST = "
+      "redis://i:1/0\n";
+  const auto host = [&](std::string_view name) {
+    const auto out = cache_host(in(text), name);
+    return out.section + " " + out.value + " " + std::to_string(out.where.line);
+  };
+  CAF_CHECK_EQUAL(host(""), "redis redis://h:1/0 2");
+  CAF_CHECK_EQUAL(host("a"), "cache.a  6");
+  CAF_CHECK_EQUAL(host("b"), "cache.b redis://i:1/0 8");
+  CAF_CHECK_EQUAL(host("c"), "redis redis://h:1/0 2");
+}
+
 CAF_TEST(a redis of its own beats the common one and a missing one is told) {
   const std::string common = "[redis]\nCONN_STR = redis://h:1/0\n[cache]\nADAPTER = redis\n";
   CAF_CHECK(read_cache_settings(in(common), "").value().conn == "redis://h:1/0");
