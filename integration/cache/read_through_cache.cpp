@@ -1,6 +1,7 @@
 #include "integration/cache/read_through_cache.hpp"
 
 #include "integration/cache/run_loader.hpp"
+#include "toolbox/waiting.hpp"
 
 #include <random>
 #include <stdexcept>
@@ -52,8 +53,22 @@ auto read_through_cache::change(std::string_view key, Change act) {
 
 template <class T>
 expected<T> read_through_cache::counted(expected<T> answer) {
-  if (!answer) ++counts_.failures;
+  if (answer) {
+    // Looked at first: mostly nothing changes, and all threads read this.
+    if (rests_until_.load() != toolbox::steady_time::min()) rests_until_ = toolbox::steady_time::min();
+    return answer;
+  }
+  ++counts_.failures;
+  if (options_.rest > options_.rest.zero() && answer.failure().code == errc::backend_failed)
+    rests_until_ = toolbox::later(*options_.time, options_.rest);
   return answer;
+}
+
+bool read_through_cache::may_ask() {
+  auto until = rests_until_.load();
+  if (until == toolbox::steady_time::min()) return true;
+  const auto now = options_.time->now();
+  return now >= until && rests_until_.compare_exchange_strong(until, toolbox::later(now, options_.rest));
 }
 
 expected<void> read_through_cache::ping() { return counted(adapter_->ping()); }
@@ -144,18 +159,23 @@ expected<std::string> read_through_cache::load_and_keep(const flight_key& flight
 expected<std::string> read_through_cache::load(std::string_view key, const loader& load,
                                                bool (*usable)(std::string_view)) {
   if (options_.item_ttl <= options_.item_ttl.zero()) return run(key, load);
-  auto found = counted(adapter_->get(key));
-  if (found && *found && usable(**found)) {
-    ++counts_.hits;
-    return std::move(**found);
+  bool engine_answers = may_ask();
+  if (engine_answers) {
+    auto found = counted(adapter_->get(key));
+    if (found && *found && usable(**found)) {
+      ++counts_.hits;
+      return std::move(**found);
+    }
+    engine_answers = found.has_value();
+  } else {
+    ++counts_.failures;
   }
   ++counts_.misses;
-  const bool engine_answers = found.has_value();
   const caller me{shard_of(key), key};
   try {
     const flight_key flight{std::string{key}, me.generation()};
     auto answer = flights_.call_ex(flight, [&] {
-      // An engine that is down is asked once, not three times: each may cost a timeout.
+      // An engine that has just failed is not asked twice more.
       return engine_answers ? load_and_keep(flight, load, usable) : run(key, load);
     });
     if (!answer.fresh) ++counts_.shared_loads;

@@ -21,8 +21,11 @@
 namespace caravan {
 
 struct read_through_options {
-  std::chrono::milliseconds item_ttl{0};                        ///< ITEM_TTL; 0 or less: load() always runs the loader
-  const toolbox::clock* time = &toolbox::real_clock::shared();  ///< of the self test; must outlive the cache
+  std::chrono::milliseconds item_ttl{0};  ///< ITEM_TTL; 0 or less: load() always runs the loader
+  /// An engine that failed is not asked by load() for so long, but for one call each time that it is over: a call to an
+  /// engine that is down may cost a timeout. 0 for engines that see to this themselves, server by server (memcached).
+  std::chrono::milliseconds rest{1000};
+  const toolbox::clock* time = &toolbox::real_clock::shared();  ///< must outlive the cache
 };
 
 class read_through_cache final : public cache_port {
@@ -69,12 +72,14 @@ private:
   auto change(std::string_view key, Change act);
   template <class T>
   expected<T> counted(expected<T> answer);
+  bool may_ask();
   expected<std::string> run(std::string_view key, const loader& load);
   expected<std::string> load_and_keep(const flight_key& flight, const loader& load, bool (*usable)(std::string_view));
 
   const std::unique_ptr<cache_adapter> adapter_;
   const read_through_options options_;
   std::array<shard, 64> shards_;
+  std::atomic<toolbox::steady_time> rests_until_{toolbox::steady_time::min()};
   toolbox::single_flight<flight_key, expected<std::string>, flight_hash> flights_;
 
   struct {

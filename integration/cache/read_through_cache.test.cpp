@@ -62,8 +62,9 @@ struct bench {
   bench() {
     auto made = std::make_unique<failing_adapter>();
     engine = made.get();
-    cache = string_cache{std::make_shared<read_through_cache>(std::move(made), read_through_options{1h})};
+    cache = string_cache{std::make_shared<read_through_cache>(std::move(made), read_through_options{1h, 1s, &time})};
   }
+  toolbox::manual_clock time;
   failing_adapter* engine;
   string_cache cache;
 };
@@ -79,8 +80,11 @@ CAF_TEST(a cache that is down does not break those who read through it) {
   for (int i = 0; i < 3; ++i)
     CAF_CHECK(b.cache.get_string("key", [&] { return "loaded" + std::to_string(++runs); }).value() ==
               "loaded" + std::to_string(i + 1));
-  CAF_CHECK_EQUAL(b.engine->calls.load(), 3);
+  CAF_CHECK_EQUAL(b.engine->calls.load(), 1);  // it rests, so that nobody waits for it in vain
+  b.time.advance(1s);
   CAF_CHECK(b.cache.get_int64("key", [] { return std::int64_t{7}; }).value() == 7);
+  CAF_CHECK(b.cache.get_int64("key", [] { return std::int64_t{7}; }).value() == 7);
+  CAF_CHECK_EQUAL(b.engine->calls.load(), 2);
   // Direct calls say so.
   const auto is_down = [](const auto& answer) { return !answer && answer.failure().code == errc::backend_failed; };
   CAF_CHECK(is_down(b.cache.get("key")));
@@ -95,9 +99,32 @@ CAF_TEST(a cache that is down does not break those who read through it) {
   const auto found = b.cache.get_json<int>("key");
   CAF_CHECK(!found.exists && found.failure);
   b.engine->down = false;
+  b.time.advance(999ms);
+  CAF_CHECK(b.cache.get_string("key", [] { return std::string{"loaded"}; }).value() == "loaded");
+  b.time.advance(1ms);
   CAF_CHECK(b.cache.get_string("key", [] { return std::string{"loaded"}; }).value() == "old");
-  CAF_CHECK(b.cache.statistics().value().failures == 14u);
-  CAF_CHECK(b.cache.statistics().value().loads == 4u);
+  CAF_CHECK(b.cache.statistics().value().failures == 16u);
+  CAF_CHECK(b.cache.statistics().value().loads == 6u);
+}
+
+CAF_TEST(an answer to a direct call ends the rest of the engine) {
+  bench b;
+  CAF_CHECK(b.cache.put("key", "stored", 0s).has_value());
+  b.engine->down = true;
+  CAF_CHECK(!b.cache.ping());
+  b.engine->down = false;
+  CAF_CHECK(b.cache.get_string("key", [] { return std::string{"loaded"}; }).value() == "loaded");
+  CAF_CHECK(b.cache.ping().has_value());
+  CAF_CHECK(b.cache.get_string("key", [] { return std::string{"loaded"}; }).value() == "stored");
+}
+
+CAF_TEST(an engine that rests by itself is always asked) {
+  auto made = std::make_unique<failing_adapter>();
+  auto* engine = made.get();
+  string_cache cache{std::make_shared<read_through_cache>(std::move(made), read_through_options{1h, 0s})};
+  engine->down = true;
+  for (int i = 0; i < 3; ++i) CAF_CHECK(cache.get_string("key", [] { return std::string{"loaded"}; }).has_value());
+  CAF_CHECK_EQUAL(engine->calls.load(), 3);
 }
 
 CAF_TEST(a loader that throws hurts only its callers) {

@@ -30,6 +30,15 @@ std::string literally(std::string_view text) {
 
 }  // namespace
 
+redis_options redis_cache_options(config::redis_address address) {
+  constexpr std::chrono::milliseconds patience{500};
+  redis_options out;
+  out.address = std::move(address);
+  out.client_name = "caravan-cache";
+  out.connect_timeout = out.command_timeout = out.give_up_after = patience;
+  return out;
+}
+
 redis_cache::redis_cache(std::shared_ptr<redis_client> client, std::string prefix)
     : client_(std::move(client)), prefix_(std::move(prefix) + ":") {}
 

@@ -10,6 +10,9 @@
 
 namespace caravan {
 
+/// A client for a cache alone: who can do without an answer waits half a second for one, not three.
+[[nodiscard]] redis_options redis_cache_options(config::redis_address address);
+
 /// A key is "prefix:key", whatever its bytes; clear() walks over the keys with SCAN and leaves others alone. Times go
 /// in milliseconds, by the server's clock. A call whose reply got lost is repeated by the client, so a take may lose
 /// its value, and a remove may answer false.

@@ -244,7 +244,7 @@ inline void self_test(const cache_engine& engine) {
   };
   for (const auto step : {1ms, 30ms, 31ms}) {
     const stepping time{step};
-    read_through_cache cache{engine.make(), {1h, &time}};
+    read_through_cache cache{engine.make(), {1h, 1s, &time}};
     const auto result = cache.self_test().value();
     CAF_CHECK(result.took == step);
     CAF_CHECK_EQUAL(result.slow, step > 30ms);
