@@ -105,7 +105,7 @@ CAF_TEST(keys of a ttl limit that nobody asks for are forgotten) {
   manual_clock time;
   ttl_limit l{time};
   std::size_t most = 0;
-  for (int i = 0; i < 200'000; ++i) {
+  for (int i = 0; i < 100'000 / slowdown; ++i) {
     CAF_REQUIRE(!l.try_take(std::to_string(i), 1s));
     time.advance(1ms);
     if (i % 1000 == 0) most = std::max(most, l.size());
@@ -197,7 +197,7 @@ CAF_TEST(buckets that are full again and periods that are over take no room) {
   manual_clock time;
   limit_table table{time};
   std::size_t most = 0;
-  for (int i = 0; i < 50'000; ++i) {
+  for (int i = 0; i < 50'000 / slowdown; ++i) {
     (void)table.take_tokens(std::to_string(i), {.rate = 1, .burst = 5});
     (void)table.take_period(std::to_string(i), {.period = 1s, .quota = 5});
     time.advance(1ms);

@@ -39,48 +39,50 @@ CAF_TEST(ten times as many one - shot keys take no more room) {
     for (int i = first; i < last; ++i) {
       CAF_REQUIRE(
           c.put("one-shot:" + std::to_string(i), "a value of forty bytes, which is on the heap", 1s).has_value());
-      if (i % 20 == 0) time.advance(1ms);  // 20,000 a second
+      if (i % 5 == 0) time.advance(1ms);  // 5,000 a second
     }
   };
   std::uint64_t most = 0;
   for (int part = 0; part < 10; ++part) {
-    run(part * 20'000, (part + 1) * 20'000);
+    run(part * 5'000, (part + 1) * 5'000);
     most = std::max(most, c.usage().value().entries.value());
   }
   // A second's worth lives, and at most as much again waits to be swept.
-  CAF_CHECK(most >= 20'000);
-  CAF_CHECK(most <= 21'000);
+  CAF_CHECK(most >= 5'000);
+  CAF_CHECK(most <= 6'000);
 }
 
-CAF_TEST(a million that expire together are not freed by one call) {
+CAF_TEST(what expires together is not freed by one call) {
   toolbox::manual_clock time;
   memory_cache c{{24h, &time}};
-  for (int i = 0; i < 100'000; ++i) {
+  for (int i = 0; i < 20'000; ++i) {
     CAF_CHECK(c.put(std::to_string(i), "value", 1s).has_value());
-    if (i % 100 == 0) time.advance(1ms);
+    if (i % 20 == 0) time.advance(1ms);
   }
   time.advance(10s);
   const auto before = c.usage().value().entries.value();
-  CAF_CHECK(!c.get("99999").value());
-  CAF_CHECK(!c.get("99998").value());
+  CAF_CHECK(!c.get("19999").value());
+  CAF_CHECK(!c.get("19998").value());
   CAF_CHECK(before - c.usage().value().entries.value() < 1000);
 }
 
 CAF_TEST(many threads put get take and clear) {
   memory_cache c{{1ms}};
+  std::atomic<int> wrong{0};
   std::vector<std::jthread> threads;
   for (int t = 0; t < 8; ++t)
-    threads.emplace_back([&c, t] {
+    threads.emplace_back([&, t] {
       for (int i = 0; i < 3000; ++i) {
         const auto key = std::to_string((i * 7 + t) % 50);
         (void)c.put(key, key, std::chrono::milliseconds{i % 4});
-        if (const auto found = c.get(key).value()) CAF_CHECK_EQUAL(*found, key);
+        if (const auto found = c.get(key).value()) wrong += *found != key;
         if (i % 3 == 0) (void)c.take(key);
         if (i % 500 == 0) (void)c.clear();
         if (i % 100 == 0) (void)c.usage();
       }
     });
   threads.clear();
+  CAF_CHECK_EQUAL(wrong.load(), 0);
   CAF_CHECK(c.clear().has_value());
   CAF_CHECK(c.usage().value().bytes.value() == 0u);
 }

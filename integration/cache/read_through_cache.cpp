@@ -96,10 +96,10 @@ expected<std::optional<std::string>> read_through_cache::take(std::string_view k
 expected<bool> read_through_cache::exists(std::string_view key) { return counted(adapter_->exists(key)); }
 
 expected<void> read_through_cache::clear() {
-  std::array<std::unique_lock<std::mutex>, std::tuple_size_v<decltype(shards_)>> locks;
-  for (std::size_t i = 0; i < shards_.size(); ++i) {
-    locks[i] = std::unique_lock{shards_[i].mutex};
-    for (auto& [key, state] : shards_[i].loading) ++state.generation;
+  // No lock is held while the engine clears: a load that began before stays away from here on, whenever it ends.
+  for (auto& s : shards_) {
+    const std::lock_guard guard{s.mutex};
+    for (auto& [key, state] : s.loading) ++state.generation;
   }
   return counted(adapter_->clear());
 }
