@@ -50,12 +50,18 @@ struct redis_settings {
   std::string conn_str;  ///< CONN_STR; checked; empty: none was set
 };
 
+/// [cluster]
+struct cluster_settings {
+  std::chrono::milliseconds owner_lease{10'000};  ///< OWNER_LEASE
+};
+
 /// A whole file.
 struct settings {
   node_settings node;
   http_settings http;
   log_settings log;
   redis_settings redis;
+  cluster_settings cluster;
   std::vector<queue_settings> queues;  ///< of each [queue.NAME], in the order of the file
   std::vector<cache_settings> caches;  ///< of [cache], and then of each [cache.NAME]
 };

@@ -369,6 +369,13 @@ redis_settings read_redis_settings(const ini& from, problems& found) {
   return out;
 }
 
+cluster_settings read_cluster_settings(const ini& from, problems& found) {
+  reader in(from, "cluster", found);
+  cluster_settings out;
+  out.owner_lease = in.duration("OWNER_LEASE");
+  return out;
+}
+
 settings read_settings(const ini& from, problems& found) {
   report_removed(from, found);
   settings out;
@@ -376,6 +383,7 @@ settings read_settings(const ini& from, problems& found) {
   out.http = read_http_settings(from, found);
   out.log = read_log_settings(from, found);
   out.redis = read_redis_settings(from, found);
+  out.cluster = read_cluster_settings(from, found);
   for (const auto& name : queue_names(from))
     out.queues.push_back(read_queue_settings(from, name, out.node.data_dir, found));
   out.caches.push_back(read_cache_settings(from, "", found));

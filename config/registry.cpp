@@ -26,7 +26,7 @@ constexpr section_spec sections[] = {
     {"global_lock", "", false, true, "Locks that all nodes share"},
     {"cache", "NAME", true, false, "The cache, and under a name further ones; what those do not say is as in [cache]"},
     {"qos", "", false, true, "Overload control at the HTTP door"},
-    {"cluster", "", false, true, "How nodes find each other"},
+    {"cluster", "", true, false, "Nodes that share queues"},
 };
 
 constexpr key_spec keys[] = {
@@ -106,6 +106,9 @@ constexpr key_spec keys[] = {
 
     {"global_lock", "SERVICE_TYPE", choice, "memory", "memory | redis", "Who keeps the locks"},
     {"global_lock", "SERVICE_CONN_STR", connection, "", "", "SERVICE_TYPE = redis: which one; empty: that of [redis]"},
+
+    {"cluster", "OWNER_LEASE", duration, "10s", "500ms..10m",
+     "TYPE = redis: another node takes a queue over when its owner gave no sign of life for this long"},
 
     {"cache", "ENABLED", boolean, "true", "", "Use the cache; without it loaders run each time"},
     {"cache", "ADAPTER", choice, "memory", "memory | redis | memcache | twoqueue", "What keeps the values"},

@@ -3,17 +3,21 @@
 #include "config/check.hpp"
 #include "config/environment.hpp"
 #include "config/read_settings.hpp"
+#include "config/redis_address.hpp"
 #include "integration/http_client/http_runner.hpp"
 #include "integration/process/exec_runner.hpp"
+#include "integration/redis/redis_client.hpp"
 #include "messages/type_ids.hpp"
 #include "nodes/foreign_thread.hpp"
 #include "nodes/http/api.hpp"
 #include "nodes/http/server/server.hpp"
+#include "nodes/ownership.hpp"
 
 #include <caf/all.hpp>
 
 #include <algorithm>
 #include <filesystem>
+#include <random>
 #include <thread>
 
 namespace caravan {
@@ -187,12 +191,39 @@ expected<std::shared_ptr<hosted_queue>> node_runtime::open(config::queue_setting
     if (const auto clash = config::storage_conflicts(ini_, open); config::has_errors(clash)) return config::to_error(clash);
     id = next_id_++;
   }
+  std::shared_ptr<ownership> shared;
+  if (s.type == config::queue_type::redis) {
+    auto there = ownership_at(s.conn_str);
+    if (!there) return {there.failure().code, "queue \"" + s.name + "\": " + there.failure().text};
+    shared = std::move(*there);
+  }
   const auto name = s.name;
-  auto opened = host_queue({system_.get(), log_.get(), &clock(), settings_.node.name, id, std::move(s), std::move(handler), item_type});
+  auto opened = host_queue({system_.get(), log_.get(), &clock(), settings_.node.name, id, std::move(s), std::move(handler), item_type, std::move(shared)});
   if (!opened) return opened.failure();
   const std::lock_guard lock(mutex_);
   queues_[name] = *opened;
   return *opened;
+}
+
+expected<std::shared_ptr<ownership>> node_runtime::ownership_at(const std::string& conn_str) {
+  const auto address = config::parse_redis_address(conn_str);
+  if (!address) return address.failure();
+  auto& place = ownerships_[config::storage_key(*address)];
+  if (place) return place;
+  redis_options o;
+  o.address = *address;
+  o.client_name = "caravan-" + settings_.node.name;
+  o.max_connections = 16;
+  {
+    redis_client first(o);
+    const auto warnings = first.check();
+    if (!warnings) return warnings.failure();
+    for (const auto& w : *warnings) log_->warn("redis", w);
+  }
+  std::random_device random;
+  const auto incarnation = to_string(item_id{(static_cast<std::uint64_t>(random()) << 32 | random()) >> 1 | 1});
+  place = std::make_shared<ownership>(std::move(o), settings_.node.name + " " + incarnation, settings_.cluster.owner_lease);
+  return place;
 }
 
 std::shared_ptr<hosted_queue> node_runtime::find(std::string_view name) const {

@@ -56,25 +56,30 @@ namespace caravan::redis_queue_scripts {
 // Answer: counts and the ids' text: "A" and the first id when all were stored, else "M" and for each a letter and an id. Or {3, id, body, ...}: rows that the
 // owner has to adopt first; nothing was stored. Or {2, items there}.
 const redis_script append("append", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_BULK R"lua(
-local epoch, call, lifetime, window = ARGV[1], ARGV[2], tonumber(ARGV[6]), tonumber(ARGV[7])
+local epoch, lifetime, window = ARGV[1], tonumber(ARGV[6]), tonumber(ARGV[7])
 local now, policy, length, full = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[8]), ARGV[10] == 'full'
-local m = redis.call('HMGET', meta, 'epoch', 'ms', 'seq')
-local client, number = string.match(call, '^(.*):(%d+)$')
-local seen_key = string.sub(meta, 1, -5) .. 'call:' .. client
-local seen = redis.call('GET', seen_key)
-if seen and string.match(seen, '^(%d+)') == number then
-  return counts(string.sub(seen, #number + 2))
-end
-if epoch ~= '0' then
-  if m[1] ~= epoch then return {1} end
-  if redis.call('EXISTS', incoming) == 1 then
-    if ARGV[9] ~= '' then
-      local adopted = redis.call('ZRANGEBYLEX', incoming, '-', '[' .. ARGV[9])
-      bulk('ZREM', incoming, adopted)
-      bulk('HDEL', incoming_due, adopted)
-    end
-    if redis.call('EXISTS', incoming) == 1 then return {3} end
+local m = redis.call('HMGET', meta, 'epoch', 'ms', 'seq', 'version', 'call')
+local client, number = string.match(ARGV[2], '^(.*):(%d+)$')
+-- The last call of the owner is kept beside its other numbers, that of any other node by itself and for a while.
+local seen_key = epoch == '0' and string.sub(meta, 1, -5) .. 'call:' .. client
+local seen = m[5]
+if seen_key then seen = redis.call('GET', seen_key)
+elseif m[1] ~= epoch then return {1} end
+if seen then
+  local whose, last, text = string.match(seen, '^(.*):(%d+)|(.*)$')
+  if whose == client then
+    if last == number then return counts(text) end
+    -- From a connection that was given up long ago: its caller does not wait any more.
+    if tonumber(last) > tonumber(number) then return counts('X') end
   end
+end
+if not seen_key and redis.call('EXISTS', incoming) == 1 then
+  if ARGV[9] ~= '' then
+    local adopted = redis.call('ZRANGEBYLEX', incoming, '-', '[' .. ARGV[9])
+    bulk('ZREM', incoming, adopted)
+    bulk('HDEL', incoming_due, adopted)
+  end
+  if redis.call('EXISTS', incoming) == 1 then return {3} end
 end
 local step = full and 4 or 1
 local n = (#ARGV - 10) / step
@@ -221,11 +226,26 @@ if stored > 0 then
     bulk('ZREM', idem_times, oldest)
     bulk('HDEL', idem, oldest)
   end
-  redis.call('HSET', meta, 'ms', string.format('%.0f', ms), 'seq', seq)
 end
 local text = stored == n and ('A' .. (first_id or '')) or ('M' .. table.concat(letters))
-redis.call('SET', seen_key, number .. ':' .. text, 'PX', 60000)
-return counts(text)
+local version = tonumber(m[4] or '0') + 1
+local last_ms = string.format('%.0f', ms)
+if seen_key then
+  redis.call('HSET', meta, 'ms', last_ms, 'seq', seq, 'version', version)
+  redis.call('SET', seen_key, ARGV[2] .. '|' .. text, 'PX', 600000)
+else
+  redis.call('HSET', meta, 'ms', last_ms, 'seq', seq, 'version', version, 'call', ARGV[2] .. '|' .. text)
+end
+return {0, redis.call('ZCARD', waiting), redis.call('ZCARD', delayed), redis.call('ZCARD', dead), version, last_ms, tostring(seq), text}
+)lua");
+
+// What became of an append whose answer never came; if it did not run, it never will. ARGV: epoch, call. Answer: counts, the ids' text or "X".
+const redis_script settle("settle", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_FENCE R"lua(
+local seen = redis.call('HGET', meta, 'call')
+local call, text = string.match(seen or '', '^(.*)|(.*)$')
+if call == ARGV[2] then return counts(text) end
+redis.call('HSET', meta, 'call', ARGV[2] .. '|X')
+return counts('X')
 )lua");
 
 // ARGV: epoch, id through which incoming rows were seen already, how many. Answer: counts, then id, body, due or "" of each.
@@ -262,7 +282,7 @@ return answer
 )lua");
 
 // ARGV: epoch, policy, forget ("1": keys with a lifetime are freed too), then for each: state, id, digest or "".
-// Answer: counts, how many were there.
+// Answer: counts.
 const redis_script erase("erase", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_BULK CARAVAN_FREE CARAVAN_FENCE R"lua(
 local places = {['0'] = waiting, ['1'] = delayed, ['2'] = dead}
 local by_state, digest_of = {['0'] = {}, ['1'] = {}, ['2'] = {}}, {}
@@ -271,7 +291,6 @@ for i = 4, #ARGV, 3 do
   list[#list + 1] = ARGV[i + 1]
   if ARGV[i + 2] ~= '' then digest_of[ARGV[i + 1]] = ARGV[i + 2] end
 end
-local removed = 0
 local frees = ARGV[2] ~= 'none' and (ARGV[2] ~= 'time' or ARGV[3] == '1')
 for state, list in pairs(by_state) do
   if #list > 0 then
@@ -289,7 +308,6 @@ for state, list in pairs(by_state) do
       end
     end
     if #there > 0 then
-      removed = removed + #there
       bulk('ZREM', places[state], there)
       bulk('HDEL', items, there)
       if redis.call('EXISTS', incoming) == 1 then
@@ -300,7 +318,7 @@ for state, list in pairs(by_state) do
     end
   end
 end
-return counts(removed)
+return counts()
 )lua");
 
 // ARGV: epoch, policy, then for each: old state, id, old digest or "", new state, new due in ms or "", new digest or "", body.
@@ -392,9 +410,13 @@ end
 return {0}
 )lua");
 
-// Answer: counts, incoming rows.
+// For those who only look: what waits for adoption is waiting for them. Answer: counts.
 const redis_script count("count", CARAVAN_PRELUDE CARAVAN_COUNTS R"lua(
-return counts(redis.call('ZCARD', incoming))
+local c = counts()
+local later = redis.call('HLEN', incoming_due)
+c[2] = c[2] + redis.call('ZCARD', incoming) - later
+c[3] = c[3] + later
+return c
 )lua");
 
 // ARGV: epoch, state, then ids whose bodies cannot be read.
@@ -425,6 +447,7 @@ local time = redis.call('TIME')
 local ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local epoch = string.format('%.0f', math.max(tonumber(redis.call('HGET', meta, 'epoch') or '0') + 1, ms))
 redis.call('HSET', meta, 'epoch', epoch, 'format', '1')
+redis.call('HDEL', meta, 'call')  -- of the last owner; its calls are fenced from now on
 redis.call('SET', owner, epoch .. ' ' .. ARGV[1], 'PX', ARGV[2])
 return {0, epoch}
 )lua");
