@@ -115,7 +115,8 @@ constexpr key_spec keys[] = {
     {"cache", "INTERVAL", duration, "60s", "1s..24h",
      "ADAPTER = memory: how often expired values are swept out while nobody asks"},
     {"cache", "HOST", connection, "", "",
-     "redis: its address, empty: that of [redis]; memcache: `HOST:PORT;HOST:PORT`; twoqueue: most values, or {\"size\":50000,\"recent_ratio\":0.25,\"ghost_ratio\":0.5}. Not inherited by a section with its own ADAPTER"},
+     "redis: its address, empty: that of [redis]; memcache: `HOST:PORT;HOST:PORT`; twoqueue: most values, or "
+     "{\"size\":50000,\"recent_ratio\":0.25,\"ghost_ratio\":0.5}. Not inherited by a section with its own ADAPTER"},
     {"cache", "ITEM_TTL", duration, "16h", "",
      "How long a value that was read through the cache is good; 0 or less: the cache is not asked"},
 };
