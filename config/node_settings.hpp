@@ -3,6 +3,7 @@
 /// The settings of a node apart from its queues. Defaults filled in and bounds checked by read_settings.hpp: whoever
 /// holds one need not check again.
 
+#include "config/cache_settings.hpp"
 #include "config/queue_settings.hpp"
 
 #include <chrono>
@@ -67,6 +68,7 @@ struct settings {
   redis_settings redis;
   cluster_settings cluster;
   std::vector<queue_settings> queues;  ///< of each [queue.NAME], in the order of the file
+  std::vector<cache_settings> caches;  ///< of [cache], and then of each [cache.NAME]
 };
 
 }  // namespace caravan::config

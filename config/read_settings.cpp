@@ -1,6 +1,7 @@
 #include "config/read_settings.hpp"
 
 #include "config/environment.hpp"
+#include "config/read_cache.hpp"
 #include "config/reader.hpp"
 #include "config/redis_address.hpp"
 #include "config/registry.hpp"
@@ -396,6 +397,8 @@ settings read_settings(const ini& from, problems& found) {
   out.cluster = read_cluster_settings(from, found);
   for (const auto& name : queue_names(from))
     out.queues.push_back(read_queue_settings(from, name, out.node.data_dir, found));
+  out.caches.push_back(read_cache_settings(from, "", found));
+  for (const auto& name : cache_names(from)) out.caches.push_back(read_cache_settings(from, name, found));
   for (auto& conflict : storage_conflicts(from, out.queues)) report(found, std::move(conflict));
   return out;
 }

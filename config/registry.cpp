@@ -24,7 +24,7 @@ constexpr section_spec sections[] = {
     {"queue", "NAME", true, false, "Settings for all queues, and over them those of the queue NAME"},
     {"cron", "NAME", true, true, "Settings for all tasks, and over them those of the task NAME"},
     {"global_lock", "", false, true, "Locks that all nodes share"},
-    {"cache", "NAME", false, true, "The cache"},
+    {"cache", "NAME", true, false, "The cache, and under a name further ones; what those do not say is as in [cache]"},
     {"qos", "", false, true, "Overload control at the HTTP door"},
     {"cluster", "", true, false, "Nodes that share queues"},
 };
@@ -118,11 +118,15 @@ constexpr key_spec keys[] = {
     {"cluster", "OWNER_LEASE", duration, "10s", "500ms..10m",
      "TYPE = redis: another node takes a queue over when its owner gave no sign of life for this long"},
 
-    {"cache", "ENABLED", boolean, "true", "", "Use the cache"},
+    {"cache", "ENABLED", boolean, "true", "", "Use the cache; without it loaders run each time"},
     {"cache", "ADAPTER", choice, "memory", "memory | redis | memcache | twoqueue", "What keeps the values"},
-    {"cache", "INTERVAL", duration, "60s", "1s..24h", "ADAPTER = memory: how often expired values are swept out"},
-    {"cache", "HOST", connection, "", "", "ADAPTER = redis or memcache: which one; empty: for redis that of [redis]"},
-    {"cache", "ITEM_TTL", duration, "16h", "", "How long a value is good; 0 or less: the cache is not asked"},
+    {"cache", "INTERVAL", duration, "60s", "1s..24h",
+     "ADAPTER = memory: how often expired values are swept out while nobody asks"},
+    {"cache", "HOST", connection, "", "",
+     "redis: its address, empty: that of [redis]; memcache: `HOST:PORT;HOST:PORT`; twoqueue: most values, or "
+     "{\"size\":50000,\"recent_ratio\":0.25,\"ghost_ratio\":0.5}. Not inherited by a section with its own ADAPTER"},
+    {"cache", "ITEM_TTL", duration, "16h", "",
+     "How long a value that was read through the cache is good; 0 or less: the cache is not asked"},
 };
 // clang-format on
 
