@@ -154,7 +154,10 @@ private:
     const std::lock_guard lock(mutex_);
     if (v.items[4].number <= version_) return;
     version_ = v.items[4].number;
-    counts_ = {number(1), number(2), number(3), item_id{part(5) << 22 | part(6)}};
+    counts_.waiting = number(1);
+    if (v.items[2].number >= 0) counts_.delayed = number(2);
+    if (v.items[3].number >= 0) counts_.dead = number(3);
+    counts_.last = item_id{part(5) << 22 | part(6)};
   }
 
   [[nodiscard]] error not_mine() const {
@@ -216,7 +219,7 @@ private:
 // The rows of an append whose answer was lost lie in line, and nobody knows of them: they are treated as others' rows are.
 expected<void> redis_storage::settle() {
   if (!unsure_ || options_.epoch == 0) return {};
-  const std::string_view args[] = {epoch_, unsure_->call};
+  const std::string_view args[] = {epoch_, client_id_, unsure_->call};
   const auto answer = run(scripts::settle, args);
   if (!answer) return answer.failure();
   if (!answer->has(8)) return odd(scripts::settle);
@@ -258,15 +261,19 @@ expected<std::vector<append_result>> redis_storage::append(std::span<record> rec
   const auto lifetime = decimal(options_.unique.lifetime.count());
   const auto window = decimal(options_.idempotency_window.count());
   const auto length = std::to_string(options_.epoch == 0 ? options_.length : 0);
-  const auto call = client_id_ + ":" + std::to_string(next_call_++);
+  const auto call = std::to_string(next_call_++);
+  const bool plain = !full_form && options_.epoch != 0;
 
-  words w(10 + records.size() * (full_form ? 4 : 1));
-  for (const std::string_view v : {std::string_view(epoch_), std::string_view(call), std::string_view(ms2020), std::string_view(now_ms), policy_,
-                                   std::string_view(lifetime), std::string_view(window), std::string_view(length)})
-    w.add(v);
-  const auto through_at = w.all().size();
-  w.add({});
-  w.add(full_form ? "full" : "plain");
+  words w(11 + records.size() * (full_form ? 4 : 1));
+  for (const std::string_view v : {std::string_view(epoch_), std::string_view(client_id_), std::string_view(ms2020)}) w.add(v);
+  std::size_t through_at = 0;
+  if (!plain) {
+    for (const std::string_view v : {std::string_view(now_ms), policy_, std::string_view(lifetime), std::string_view(window), std::string_view(length)}) w.add(v);
+    through_at = w.all().size();
+    w.add({});
+    w.add(full_form ? "full" : "plain");
+  }
+  w.add(call);
   std::string encoded;
   for (const auto& r : records) {
     encode_record(r, encoded);
@@ -278,8 +285,8 @@ expected<std::vector<append_result>> redis_storage::append(std::span<record> rec
   }
   for (;;) {
     std::vector<std::string_view> args(w.all().begin(), w.all().end());
-    args[through_at] = adopted_through_;
-    const auto answer = run(scripts::append, args);
+    if (!plain) args[through_at] = adopted_through_;
+    const auto answer = run(plain ? scripts::append_plain : scripts::append, args);
     if (!answer) {
       if (answer.failure().code == errc::backend_failed) unsure_ = unanswered{call, records.size()};
       return answer.failure();
