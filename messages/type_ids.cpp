@@ -40,6 +40,7 @@ void register_messages(caf::actor_system_config& config) {
   config.add_message_type<set_max_workers>("caravan.set_max_workers");
   config.add_message_type<stop_pool>("caravan.stop_pool");
   config.add_message_type<pool_status>("caravan.pool_status");
+  config.add_message_type<move_queue>("caravan.move_queue");
   config.add_message_type<node_hello>("caravan.node_hello");
   config.add_message_type<find_queue>("caravan.find_queue");
   config.add_message_type<found_queue>("caravan.found_queue");

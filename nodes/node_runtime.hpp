@@ -59,6 +59,9 @@ public:
   /// Empty: it takes and hands out work. Else what is wrong, one sentence each.
   [[nodiscard]] std::vector<std::string> not_ready() const;
 
+  /// Where queues of this node are shared; more than one where they name different Redis. Empty: this node stands alone.
+  [[nodiscard]] std::vector<std::shared_ptr<ownership>> shared_places() const;
+
   /// Stops HTTP, then every queue. Returns how many handlers still run.
   std::size_t stop();
 
@@ -90,7 +93,7 @@ private:
   const std::string incarnation_;       ///< of this start, for other nodes
   std::unique_ptr<mesh> mesh_;          ///< where queues are shared
   std::map<std::string, std::shared_ptr<ownership>> ownerships_;  ///< by the Redis; under opening_
-  std::mutex opening_;  ///< one queue is opened at a time; look-ups do not wait for that
+  mutable std::mutex opening_;  ///< one queue is opened at a time; look-ups do not wait for that
   std::map<std::string, std::shared_ptr<hosted_queue>, std::less<>> queues_;
   std::uint64_t next_id_ = 1;
   bool stopping_ = false;

@@ -1,6 +1,7 @@
 #pragma once
 
-/// The transitions of a queue in Redis, one script each. Arguments and answers stand in front of each script in the .cpp.
+/// The transitions of a queue in Redis, one script each. Arguments and answers stand in front of each script in the
+/// .cpp.
 
 #include "integration/redis/redis_value.hpp"
 

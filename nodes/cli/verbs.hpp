@@ -8,6 +8,7 @@
   X(push)                \
   X(queue_show)          \
   X(queue_control)       \
+  X(cluster)             \
   X(job)                 \
   X(cron_preview)        \
   X(config)              \
