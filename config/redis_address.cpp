@@ -38,11 +38,12 @@ constexpr std::array schemes = {
 };
 
 /// Options that clients know under these names. Anything else is more likely a slip than a wish.
-constexpr std::array<std::string_view, 24> known_options = {
+constexpr std::array<std::string_view, 30> known_options = {
     "db",           "database",       "master_name",  "mastername",   "username",          "password",
     "timeout",      "dial_timeout",   "dialtimeout",  "read_timeout", "readtimeout",       "write_timeout",
     "writetimeout", "pool_size",      "poolsize",     "pool_timeout", "pooltimeout",       "idle_timeout",
-    "idletimeout",  "min_idle_conns", "minidleconns", "max_retries",  "sentinel_username", "sentinel_password"};
+    "idletimeout",  "min_idle_conns", "minidleconns", "max_retries",  "sentinel_username", "sentinel_password",
+    "tls_ca_file",  "tlscafile",      "skip_verify",  "skipverify",   "insecure_skip_verify", "insecureskipverify"};
 
 std::string lower(std::string_view text) {
   std::string out(text);

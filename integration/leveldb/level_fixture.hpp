@@ -6,7 +6,7 @@
 #include "integration/storage.hpp"
 #include "tests/contract/crash_env.hpp"
 #include "tests/contract/storage_contract.hpp"
-#include "tests/contract/temp_folder.hpp"
+#include "tests/support/temp_folder.hpp"
 #include "tests/contract/tsan_leveldb.hpp"
 
 #include "caf/test/unit_test.hpp"
@@ -21,6 +21,7 @@ namespace caravan::level_tests {
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
+using testing_support::temp_folder;
 using contract::item;
 using contract::refs;
 using until = unique_policy::until;
@@ -104,7 +105,7 @@ struct level_fixture {
   }
 
   temp_folder folder;
-  std::string datadir = folder.path() + "/data";
+  std::string datadir = folder.path().string() + "/data";
   toolbox::manual_clock clock;
   std::mutex mutex;
   std::vector<damage_report> reports;

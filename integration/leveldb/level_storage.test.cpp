@@ -4,19 +4,20 @@
 #include "tests/contract/crash_env.hpp"
 #include "tests/contract/failing_storage.hpp"
 #include "tests/contract/storage_contract.hpp"
-#include "tests/contract/temp_folder.hpp"
+#include "tests/support/temp_folder.hpp"
 #include "tests/contract/tsan_leveldb.hpp"
 
 #include "caf/test/unit_test.hpp"
 
 using namespace caravan;
 using namespace std::chrono_literals;
+using testing_support::temp_folder;
 
 namespace {
 
 contract::make_place level_places(config::sync_mode sync, std::shared_ptr<temp_folder> folder) {
   return [sync, folder, next = std::make_shared<int>(0)](const toolbox::clock& clock) {
-    const auto datadir = folder->path() + "/" + std::to_string(++*next);
+    const auto datadir = folder->path().string() + "/" + std::to_string(++*next);
     return contract::place{
         [=, &clock](unique_policy unique, std::chrono::milliseconds window) -> std::unique_ptr<storage> {
           level_options options;
@@ -75,7 +76,7 @@ CAF_TEST(the failing double can lose what was not synced) {
   temp_folder folder;
   crash_env disk;
   level_options options;
-  options.datadir = folder.path() + "/data";
+  options.datadir = folder.path().string() + "/data";
   options.queue_full_name = "mail_queue";
   options.set_full_name = "mail_queue_unique";
   options.sync = config::sync_mode::never;
@@ -92,7 +93,7 @@ CAF_TEST(the failing double can lose what was not synced) {
 CAF_TEST(a pass over a million erased items is short and compact gives their space back) {
   temp_folder folder;
   level_options options;
-  options.datadir = folder.path() + "/data";
+  options.datadir = folder.path().string() + "/data";
   options.queue_full_name = "a_queue";
   options.set_full_name = "a_queue_unique";
   options.sync = config::sync_mode::never;

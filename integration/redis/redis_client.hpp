@@ -20,19 +20,19 @@ namespace caravan {
 
 struct redis_options {
   config::redis_address address;
-  std::string client_name = "caravan";             ///< CLIENT SETNAME; seen in CLIENT LIST
-  std::chrono::milliseconds connect_timeout{1000};  ///< of one attempt at one host
-  std::chrono::milliseconds command_timeout{2000};  ///< from sending a command to its whole reply
-  std::chrono::milliseconds give_up_after{3000};    ///< a call is repeated over new connections until then
-  std::size_t max_connections = 8;                  ///< at once; a call beyond waits for one
+  std::string client_name = "caravan";                          ///< CLIENT SETNAME; seen in CLIENT LIST
+  std::chrono::milliseconds connect_timeout{1000};              ///< of one attempt at one host
+  std::chrono::milliseconds command_timeout{2000};              ///< from sending a command to its whole reply
+  std::chrono::milliseconds give_up_after{3000};                ///< a call is repeated over new connections until then
+  std::size_t max_connections = 8;                              ///< at once; a call beyond waits for one
   std::chrono::milliseconds max_age{std::chrono::minutes{30}};  ///< of a connection in the pool
 };
 
 /// A pool of connections to one Redis. Thread safe; every call blocks, at most about `give_up_after`.
 ///
 /// Lost connections, a failover (READONLY, Sentinel), LOADING after a restart and forgotten scripts are dealt with by
-/// repeating the call over a new connection until `give_up_after`. So a call may run twice: everything sent through here must
-/// bear that. Failures: backend_failed (with the address, never with a password), queue_closed after close().
+/// repeating the call over a new connection until `give_up_after`. So a call may run twice: everything sent through
+/// here must bear that. Failures: backend_failed (with the address, never with a password), queue_closed after close().
 class redis_client {
 public:
   explicit redis_client(redis_options options);
@@ -64,8 +64,8 @@ private:
   std::unique_ptr<impl> impl_;
 };
 
-/// Listens on channels with a connection and a thread of its own; reconnects for ever, a pause of at most a second between
-/// tries. The functions are called on that thread, one at a time, must not block for long and must not throw.
+/// Listens on channels with a connection and a thread of its own; reconnects for ever, a pause of at most a second
+/// between tries. The functions are called on that thread, one at a time, must not block for long and must not throw.
 class redis_subscriber {
 public:
   struct events {

@@ -2,7 +2,7 @@
 #include <caravan/node.hpp>
 
 #include "nodes/log.hpp"
-#include "tests/contract/temp_folder.hpp"
+#include "tests/support/temp_folder.hpp"
 
 #include <curl/curl.h>
 #include <nlohmann/json.hpp>
@@ -16,6 +16,7 @@
 
 using namespace caravan;
 using namespace std::chrono_literals;
+using testing_support::temp_folder;
 using json = nlohmann::json;
 
 namespace {
@@ -56,7 +57,7 @@ public:
       : node_([&] {
           node_options o;
           o.config_text = "[node]\nNAME = tester\nAUTO_CREATE = true\n[http]\nADDR = 127.0.0.1:0\n" + more;
-          o.data_dir = folder_.path() + "/data";
+          o.data_dir = folder_.path().string() + "/data";
           o.use_environment = false;
           o.serve_http = true;
           o.quiet = true;
@@ -105,7 +106,7 @@ public:
     return a.status == 200 ? a.body.value(state, std::uint64_t{0}) : 999'999;
   }
   caravan::node& node() { return node_; }
-  const std::string& folder() { return folder_.path(); }
+  std::string folder() { return folder_.path(); }
 
 private:
   temp_folder folder_;
