@@ -79,8 +79,9 @@ public:
   /// Grants a key that nobody holds and nobody alive waits for. Tokens of a key only grow, whatever the store forgot.
   virtual expected<lock_taken> take(const lock_take& wish) = 0;
 
-  /// Counts the time of each anew, also of one whose turn has just come. False: it is not this one's any more.
-  virtual expected<std::vector<bool>> renew(std::span<const lock_renewal> held) = 0;
+  /// Counts the time of each anew, also of one whose turn has just come. Answers the token of each, which may be another
+  /// than was told: a turn can pass, and come again. 0: it is not this one's any more.
+  virtual expected<std::vector<std::uint64_t>> renew(std::span<const lock_renewal> held) = 0;
 
   /// Gives the key to the next in line, or frees it; also leaves the line. False: it was not this one's.
   virtual expected<bool> release(const lock_ref& held) = 0;

@@ -324,19 +324,19 @@ expected<local_locks::grant> local_locks::extend(const std::string& key, lock_id
   const auto what = core_.renewal_of(id);
   if (!what || what->key != key) return gone(key);
   auto sent = now();
-  expected<bool> held = true;
+  expected<std::uint64_t> token = core_.find(id)->token;
   if (blocks_) {
     lock.unlock();
     sent = now();
     const auto got = guarded([&] { return store_->renew({&*what, 1}); });
     note(got ? nullptr : &got.failure());
-    held = got ? expected<bool>(!got->empty() && got->front()) : expected<bool>(got.failure());
+    token = got ? expected<std::uint64_t>(got->front()) : expected<std::uint64_t>(got.failure());
     lock.lock();
   }
   lock_effects fx;
-  core_.renewed(id, sent, held, now(), fx);
+  core_.renewed(id, sent, token, now(), fx);
   perform(lock, fx);
-  if (!held) return {held.failure().code, "lock \"" + key + "\": " + held.failure().text};
+  if (!token) return {token.failure().code, "lock \"" + key + "\": " + token.failure().text};
   const auto now_held = grant_of(id);
   if (now_held.token == 0) return gone(key);
   return now_held;
@@ -517,7 +517,8 @@ void local_locks::keep_alive() {
       note(got ? nullptr : &got.failure());
       lock.lock();
       for (std::size_t n = 0; n < renew.size(); ++n)
-        core_.renewed(renew[n].id, sent, got ? expected<bool>((*got)[n]) : expected<bool>(got.failure()), now(), fx);
+        core_.renewed(renew[n].id, sent,
+                      got ? expected<std::uint64_t>((*got)[n]) : expected<std::uint64_t>(got.failure()), now(), fx);
       perform(lock, fx);
       lock.unlock();
     }

@@ -67,8 +67,7 @@ void lock_core::erase(iterator at) {
   auto& [id, e] = *at;
   if (e.timer != never) timers_.erase({e.timer, id});
   if (!alive(e)) --waiting_;
-  if (e.at == stage::queued) queued_.erase(id);
-  if (queued_.empty()) beat_at_ = never;
+  leave_line(id);
   if (alive(e) && !e.what.owner.empty()) owners_.erase(owner_key(e.what.key, e.what.owner));
   entries_.erase(at);
 }
@@ -169,6 +168,10 @@ void lock_core::join_line(lock_id id, entry& e, std::uint64_t place, time_point 
   set_timer(id, e);
 }
 
+void lock_core::leave_line(lock_id id) {
+  if (queued_.erase(id) > 0 && queued_.empty()) beat_at_ = never;  // a beat of nobody would never be answered
+}
+
 // ---- its turn ----
 
 void lock_core::woken(lock_id id, const std::string& key, std::uint64_t token, time_point now, lock_effects& fx) {
@@ -180,14 +183,14 @@ void lock_core::woken(lock_id id, const std::string& key, std::uint64_t token, t
   auto& e = at->second;
   if (e.at != stage::asking && e.at != stage::queued) return;  // said twice
   if (limits_.expires) return claim(id, e, token, fx);
-  queued_.erase(id);
+  leave_line(id);
   e.token = token;
   become_held(id, e, now, now);
   fx.granted.push_back(id);
 }
 
 void lock_core::claim(lock_id id, entry& e, std::uint64_t token, lock_effects& fx) {
-  queued_.erase(id);
+  leave_line(id);
   e.at = stage::claiming;
   e.token = token;
   set_timer(id, e);
@@ -200,17 +203,19 @@ void lock_core::ask_again(lock_id id, entry& e, lock_effects& fx) {
   fx.take.push_back(take_of(id));
 }
 
-void lock_core::renewed(lock_id id, time_point sent, const expected<bool>& held, time_point now, lock_effects& fx) {
+void lock_core::renewed(lock_id id, time_point sent, const expected<std::uint64_t>& token, time_point now,
+                        lock_effects& fx) {
   const auto at = entries_.find(id);
   if (at == entries_.end()) return;
   auto& e = at->second;
   if (e.at == stage::claiming) {
-    if (!held) {
+    if (!token) {
       // Its turn lasts a few seconds. The next beat tells whether it is over.
       join_line(id, e, e.place, now + limits_.retry);
-    } else if (!*held) {
+    } else if (*token == 0) {
       ask_again(id, e, fx);
     } else {
+      e.token = *token;  // what woke it may have been an earlier turn
       become_held(id, e, sent, now);
       if (e.expires > now)
         fx.granted.push_back(id);
@@ -223,12 +228,12 @@ void lock_core::renewed(lock_id id, time_point sent, const expected<bool>& held,
   }
   if (e.at != stage::held) return;
   e.renewing = false;
-  if (held && !*held) {
+  if (token && *token != e.token) {
     lose(at, {errc::fenced, named(e.what.key) + ": is lost: it expired or was taken away before it could be renewed"},
-         false, fx);
+         *token != 0, fx);
     return;
   }
-  if (held) {
+  if (token) {
     const auto before = e.expires;
     set_time(e, sent);
     e.expires = std::max(e.expires, before);  // answers may overtake one another

@@ -109,8 +109,8 @@ public:
                lock_effects& fx);
   /// The store says that it is this one's turn.
   void woken(lock_id id, const std::string& key, std::uint64_t token, time_point now, lock_effects& fx);
-  /// Of one of fx.renew, or of renewal_of(). `held`: whether it is still ours.
-  void renewed(lock_id id, time_point sent, const expected<bool>& held, time_point now, lock_effects& fx);
+  /// Of one of fx.renew, or of renewal_of(): the token, 0 when it is not ours any more.
+  void renewed(lock_id id, time_point sent, const expected<std::uint64_t>& token, time_point now, lock_effects& fx);
   void beaten(time_point sent, const expected<std::vector<lock_seen>>& seen, time_point now, lock_effects& fx);
   /// The store's messages may have been missed.
   void deaf(time_point now);
@@ -161,6 +161,7 @@ private:
   void set_time(entry& e, time_point sent);
   void become_held(lock_id id, entry& e, time_point sent, time_point now);
   void join_line(lock_id id, entry& e, std::uint64_t place, time_point again);
+  void leave_line(lock_id id);
   void claim(lock_id id, entry& e, std::uint64_t token, lock_effects& fx);
   void ask_again(lock_id id, entry& e, lock_effects& fx);
   void lose(iterator at, error why, bool give_back, lock_effects& fx);

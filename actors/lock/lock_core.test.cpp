@@ -64,7 +64,7 @@ CAF_TEST(a lock that is held is renewed at half of its time and counts from when
   const auto out = tick(t0 + 15s);
   CAF_REQUIRE(out.renew.size() == 1);
   CAF_CHECK(out.renew[0].id == id && out.renew[0].expiry == 30s);
-  core.renewed(id, t0 + 15s, true, t0 + 18s, fx);
+  core.renewed(id, t0 + 15s, 5u, t0 + 18s, fx);
   CAF_CHECK(core.find(id)->expires == t0 + 15s + 29s);
   CAF_CHECK(core.wake_at() == t0 + 30s);
 }
@@ -85,7 +85,7 @@ CAF_TEST(a lock that cannot be renewed is lost before the store frees it) {
 CAF_TEST(a renewal that is refused is a loss at once) {
   const auto id = hold("k");
   tick(t0 + 15s);
-  core.renewed(id, t0 + 15s, false, t0 + 15s, fx);
+  core.renewed(id, t0 + 15s, 0u, t0 + 15s, fx);
   CAF_CHECK_EQUAL(fx.lost.size(), 1u);
   CAF_CHECK(fx.give_back.empty());
 }
@@ -106,7 +106,7 @@ CAF_TEST(a lease is not renewed and ends) {
 
 CAF_TEST(an extension moves the end of a lease) {
   const auto id = hold("k", t0, 5, 2s);
-  core.renewed(id, t0 + 1s, true, t0 + 1s, fx);
+  core.renewed(id, t0 + 1s, 5u, t0 + 1s, fx);
   CAF_CHECK(core.find(id)->expires == t0 + 2900ms);
   CAF_CHECK_EQUAL(fx.extended.size(), 1u);
 }
@@ -132,7 +132,7 @@ CAF_TEST(who is woken claims and holds when the store agrees) {
   CAF_CHECK(fx.granted.empty());
   core.woken(id, "k", 7, t0 + 1s, fx);  // said twice
   CAF_CHECK_EQUAL(fx.renew.size(), 1u);
-  core.renewed(id, t0 + 1s, true, t0 + 1s, fx);
+  core.renewed(id, t0 + 1s, 7u, t0 + 1s, fx);
   CAF_REQUIRE(fx.granted.size() == 1);
   CAF_CHECK_EQUAL(core.find(id)->token, 7u);
 }
@@ -141,16 +141,26 @@ CAF_TEST(who is woken before the answer of his own request is granted all the sa
   const auto id = core.acquire(wish("k"), t0).id;
   core.woken(id, "k", 7, t0, fx);
   CAF_CHECK(core.taken(id, "k", t0, in_line(), t0, fx).what == pending);
-  core.renewed(id, t0, true, t0, fx);
+  core.renewed(id, t0, 7u, t0, fx);
   CAF_CHECK_EQUAL(fx.granted.size(), 1u);
 }
 
 CAF_TEST(who came too late to claim asks again) {
   const auto id = queue_up("k");
   core.woken(id, "k", 7, t0, fx);
-  core.renewed(id, t0, false, t0 + 6s, fx);
+  core.renewed(id, t0, 0u, t0 + 6s, fx);
   CAF_REQUIRE(fx.take.size() == 1);
   CAF_CHECK(core.taken(id, "k", t0 + 6s, yes(9), t0 + 6s, fx).what == granted);
+}
+
+CAF_TEST(the token that counts is the one of the claim) {
+  const auto id = queue_up("k");
+  core.woken(id, "k", 7, t0, fx);  // a message that lay in a frozen process while the turn passed and came again
+  core.renewed(id, t0, 9u, t0, fx);
+  CAF_CHECK_EQUAL(core.find(id)->token, 9u);
+  tick(t0 + 15s);
+  core.renewed(id, t0 + 15s, 11u, t0 + 15s, fx);  // somebody may have had it in between
+  CAF_CHECK_EQUAL(fx.lost.size(), 1u);
 }
 
 CAF_TEST(a turn that nobody waits for any more is given back) {

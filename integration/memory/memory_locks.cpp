@@ -43,12 +43,12 @@ expected<lock_taken> memory_locks::take(const lock_take& wish) {
   return lock_taken{lock_taken::kind::queued, 0, 0, never};
 }
 
-expected<std::vector<bool>> memory_locks::renew(std::span<const lock_renewal> held) {
+expected<std::vector<std::uint64_t>> memory_locks::renew(std::span<const lock_renewal> held) {
   if (closed_) return closed(held.empty() ? std::string_view() : held.front().key);
-  std::vector<bool> answer;
+  std::vector<std::uint64_t> answer;
   for (const auto& h : held) {
     const auto at = locks_.find(h.key);
-    answer.push_back(at != locks_.end() && at->second.holder == h.id);
+    answer.push_back(at != locks_.end() && at->second.holder == h.id ? at->second.token : 0);
   }
   return answer;
 }

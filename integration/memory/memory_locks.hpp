@@ -19,7 +19,7 @@ public:
   memory_locks(std::string node, const toolbox::clock& clock);
 
   expected<lock_taken> take(const lock_take& wish) override;
-  expected<std::vector<bool>> renew(std::span<const lock_renewal> held) override;
+  expected<std::vector<std::uint64_t>> renew(std::span<const lock_renewal> held) override;
   expected<bool> release(const lock_ref& held) override;
   expected<std::vector<lock_seen>> beat(std::span<const lock_ticket> waiting) override;
   expected<bool> force(std::string_view key) override;

@@ -28,8 +28,12 @@ local function microseconds()
 end
 local function text(n) return string.format('%.0f', n) end
 local function next_token(counter, now)
-  local token = text(math.max((tonumber(redis.call('GET', counter) or 0) or 0) + 1, now))
-  redis.call('SET', counter, token, 'PX', 604800000)
+  local token = text(now)
+  local last = tonumber(redis.call('SET', counter, token, 'PX', 604800000, 'GET') or 0) or 0
+  if last >= now then
+    token = text(last + 1)
+    redis.call('SET', counter, token, 'PX', 604800000)
+  end
   return token
 end
 local function token_of(held, value)
@@ -68,6 +72,11 @@ constexpr auto with_prelude(const char (&body)[N]) {
 inline constexpr auto take_text = with_prelude(R"lua(
 local now = microseconds()
 if ARGV[8] ~= '0' and now > tonumber(ARGV[8]) then return {-1, text(now)} end
+if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
+  local token = next_token(KEYS[4], now)
+  redis.call('SET', KEYS[1], ARGV[2] .. '|' .. token, 'PX', ARGV[3])
+  return {1, text(now), token}
+end
 local held = redis.call('GET', KEYS[1])
 local mine = token_of(held, ARGV[2])
 if mine then
@@ -95,16 +104,12 @@ return {2, text(now), place, redis.call('PTTL', KEYS[1])}
 )lua");
 
 /// KEYS: the locks   ARGV: value and time to live in ms of each
-/// Returns 1 for each that is still its own.
+/// Returns the token of each that is still its own, else 0.
 inline constexpr auto renew_text = with_prelude(R"lua(
 local answer = {}
 for i, lock in ipairs(KEYS) do
-  if token_of(redis.call('GET', lock), ARGV[2 * i - 1]) then
-    redis.call('PEXPIRE', lock, ARGV[2 * i])
-    answer[i] = 1
-  else
-    answer[i] = 0
-  end
+  answer[i] = token_of(redis.call('GET', lock), ARGV[2 * i - 1]) or '0'
+  if answer[i] ~= '0' then redis.call('PEXPIRE', lock, ARGV[2 * i]) end
 end
 return answer
 )lua");

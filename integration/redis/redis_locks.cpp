@@ -175,8 +175,8 @@ expected<lock_taken> redis_locks::take(const lock_take& wish) {
   }
 }
 
-expected<std::vector<bool>> redis_locks::renew(std::span<const lock_renewal> held) {
-  std::vector<bool> answer;
+expected<std::vector<std::uint64_t>> redis_locks::renew(std::span<const lock_renewal> held) {
+  std::vector<std::uint64_t> answer;
   for (std::size_t from = 0; from < held.size(); from += most_at_once) {
     const auto some = held.subspan(from, std::min(most_at_once, held.size() - from));
     std::vector<std::string> keys, words;
@@ -189,7 +189,8 @@ expected<std::vector<bool>> redis_locks::renew(std::span<const lock_renewal> hel
     const auto got = keeper_.eval(renew_script, keys, args);
     if (!got) return got.failure();
     if (!got->has(some.size())) return odd("lock_renew");
-    for (std::size_t n = 0; n < some.size(); ++n) answer.push_back(got->items[n].number == 1);
+    for (std::size_t n = 0; n < some.size(); ++n)
+      answer.push_back(number<std::uint64_t>(got->items[n].text).value_or(0));
   }
   return answer;
 }

@@ -129,10 +129,10 @@ private:
   }
 
   void renews_only_its_own() {
-    take("renew", 1);
+    const auto token = take("renew", 1).token;
     const std::vector<lock_renewal> both{{"renew", 1, life}, {"renew", 2, life}, {"renew-not-there", 1, life}};
     const auto answer = store_.renew(both).value();
-    CAF_CHECK((answer == std::vector<bool>{true, false, false}));
+    CAF_CHECK((answer == std::vector<std::uint64_t>{token, 0, 0}));
     CAF_CHECK(release("renew", 1));
   }
 

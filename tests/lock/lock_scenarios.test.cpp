@@ -83,8 +83,8 @@ public:
   expected<lock_taken> take(const lock_take& w) override {
     return *cut_ ? expected<lock_taken>(gone()) : store_->take(w);
   }
-  expected<std::vector<bool>> renew(std::span<const lock_renewal> h) override {
-    return *cut_ ? expected<std::vector<bool>>(gone()) : store_->renew(h);
+  expected<std::vector<std::uint64_t>> renew(std::span<const lock_renewal> h) override {
+    return *cut_ ? expected<std::vector<std::uint64_t>>(gone()) : store_->renew(h);
   }
   expected<bool> release(const lock_ref& h) override { return *cut_ ? expected<bool>(gone()) : store_->release(h); }
   expected<std::vector<lock_seen>> beat(std::span<const lock_ticket> w) override {
