@@ -85,6 +85,11 @@ public:
   /// A known idempotency key is looked at first: a repeated push of a unique item answers `repeated`.
   virtual expected<std::vector<append_result>> append(std::span<record> records, wall_time now) = 0;
 
+  /// Records that others appended to the same place, now in line here, with ids above all that were known before. A storage
+  /// that is not shared never has any. They come to light in append(), and are taken by the thread that called it before
+  /// it tells of what it appended itself.
+  virtual std::vector<record> take_adopted() { return {}; }
+
   /// Up to `max` records of a state after the cursor, in order.
   virtual expected<std::vector<record>> read(record_state state, read_cursor after, std::size_t max) = 0;
 

@@ -1,0 +1,465 @@
+#include "integration/redis/redis_queue_scripts.hpp"
+
+namespace caravan::redis_queue_scripts {
+
+// What the scripts share. KEYS are those of redis_queue_keys.
+//
+// Rows that the owner stored lie in `waiting` and `delayed`. What other nodes push lies in `incoming` until the owner adopts
+// it: so nothing appears in line that the owner's memory does not know of, and ids are in line in the order in which the owner
+// heard of them.
+//
+// An id is 13 digits of base 32 and sorts as text. Numbers of Lua are exact to 53 bits only, so a new id is made of its two
+// parts, milliseconds and counter.
+#define CARAVAN_PRELUDE                                                                                                \
+  "local meta, items, waiting, delayed, dead, incoming, incoming_due, unique, unique_times, idem, idem_times, owner, " \
+  "damaged, news = unpack(KEYS)\n"
+
+#define CARAVAN_COUNTS                                                                                       \
+  "local function counts(...)\n"                                                                             \
+  "  local m = redis.call('HMGET', meta, 'ms', 'seq')\n"                                                     \
+  "  return {0, redis.call('ZCARD', waiting), redis.call('ZCARD', delayed), redis.call('ZCARD', dead),\n"    \
+  "          redis.call('HINCRBY', meta, 'version', 1), m[1] or '0', m[2] or '0', ...}\n"                     \
+  "end\n"
+
+#define CARAVAN_FENCE                                                          \
+  "if redis.call('HGET', meta, 'epoch') ~= ARGV[1] then return {1} end\n"
+
+// unpack() of a long list overflows Lua's stack.
+#define CARAVAN_BULK                                                                   \
+  "local function bulk(command, key, list, step)\n"                                    \
+  "  local out = {}\n"                                                                 \
+  "  for from = 1, #list, step or 1000 do\n"                                           \
+  "    local to = math.min(from + (step or 1000) - 1, #list)\n"                        \
+  "    local part = redis.call(command, key, unpack(list, from, to))\n"                \
+  "    if type(part) == 'table' then for i = 1, #part do out[from + i - 1] = part[i] end end\n" \
+  "  end\n"                                                                            \
+  "  return out\n"                                                                     \
+  "end\n"
+
+// Frees the unique keys that still belong to these ids; `timed`: they have lifetimes.
+#define CARAVAN_FREE                                                                          \
+  "local function free(digests, ids, timed)\n"                                                \
+  "  if #digests == 0 then return end\n"                                                      \
+  "  local held = bulk('HMGET', unique, digests)\n"                                           \
+  "  local gone = {}\n"                                                                       \
+  "  for i = 1, #digests do\n"                                                                \
+  "    if held[i] and string.sub(held[i], 1, 13) == ids[i] then gone[#gone + 1] = digests[i] end\n" \
+  "  end\n"                                                                                   \
+  "  if #gone == 0 then return end\n"                                                         \
+  "  bulk('HDEL', unique, gone)\n"                                                            \
+  "  if timed then bulk('ZREM', unique_times, gone) end\n"                                    \
+  "end\n"
+
+// ARGV: epoch (0: not the owner), call ("client:number"), first ms of a new id, now in ms, policy (none | start | done | time), lifetime ms,
+// idempotency window ms, LENGTH (0: not checked), id through which incoming rows were seen, form, then a record: its body, and in the form "full" also
+// digest, due in ms, digest of its idempotency key, each may be empty.
+// Answer: counts and the ids' text: "A" and the first id when all were stored, else "M" and for each a letter and an id. Or {3, id, body, ...}: rows that the
+// owner has to adopt first; nothing was stored. Or {2, items there}.
+const redis_script append("append", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_BULK R"lua(
+local epoch, call, lifetime, window = ARGV[1], ARGV[2], tonumber(ARGV[6]), tonumber(ARGV[7])
+local now, policy, length, full = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[8]), ARGV[10] == 'full'
+local m = redis.call('HMGET', meta, 'epoch', 'ms', 'seq')
+local client, number = string.match(call, '^(.*):(%d+)$')
+local seen_key = string.sub(meta, 1, -5) .. 'call:' .. client
+local seen = redis.call('GET', seen_key)
+if seen and string.match(seen, '^(%d+)') == number then
+  return counts(string.sub(seen, #number + 2))
+end
+if epoch ~= '0' then
+  if m[1] ~= epoch then return {1} end
+  if redis.call('EXISTS', incoming) == 1 then
+    if ARGV[9] ~= '' then
+      local adopted = redis.call('ZRANGEBYLEX', incoming, '-', '[' .. ARGV[9])
+      bulk('ZREM', incoming, adopted)
+      bulk('HDEL', incoming_due, adopted)
+    end
+    if redis.call('EXISTS', incoming) == 1 then return {3} end
+  end
+end
+local step = full and 4 or 1
+local n = (#ARGV - 10) / step
+if length > 0 then
+  local there = redis.call('ZCARD', waiting) + redis.call('ZCARD', delayed) + redis.call('ZCARD', incoming)
+  if there + n > length then return {2, there} end
+end
+
+local known, holders = {}, {}
+if full then
+  local function expire(times, values)
+    local gone = redis.call('ZRANGEBYSCORE', times, '-inf', now, 'LIMIT', 0, 2 * n + 16)
+    if #gone == 0 then return end
+    bulk('ZREM', times, gone)
+    bulk('HDEL', values, gone)
+  end
+  local function look_up(offset, key)
+    local asked, at = {}, {}
+    for i = 1, n do
+      local d = ARGV[10 + (i - 1) * 4 + offset]
+      if d ~= '' then
+        asked[#asked + 1] = d
+        at[#at + 1] = d
+      end
+    end
+    local found = {}
+    if #asked == 0 then return found end
+    local values = bulk('HMGET', key, asked)
+    for i = 1, #at do
+      local v = values[i]
+      if v then
+        local ends = tonumber(string.sub(v, 15))
+        if not ends or ends > now then found[at[i]] = string.sub(v, 1, 13) end
+      end
+    end
+    return found
+  end
+  if window > 0 then
+    expire(idem_times, idem)
+    known = look_up(4, idem)
+  end
+  if policy ~= 'none' then
+    if policy == 'time' then expire(unique_times, unique) end
+    holders = look_up(2, unique)
+  end
+end
+
+local ms, seq = tonumber(m[2] or '0'), tonumber(m[3] or '0')
+local digits = '0123456789abcdefghjkmnpqrstvwxyz'
+local function encode(value, length)
+  local out = ''
+  for _ = 1, length do
+    local d = value % 32
+    out = string.sub(digits, d + 1, d + 1) .. out
+    value = (value - d) / 32
+  end
+  return out
+end
+local head, head_ms, head_seq
+local function next_id()
+  local first = tonumber(ARGV[3])
+  if first > ms then ms, seq = first, 0
+  elseif seq + 1 >= 4194304 then ms, seq = ms + 1, 0
+  else seq = seq + 1 end
+  local low = seq % 32
+  if ms ~= head_ms or seq - low ~= head_seq then
+    local mid = (ms % 8) * 4 + math.floor(seq / 1048576)
+    head = encode(math.floor(ms / 8), 8) .. encode(mid, 1) .. encode(math.floor(seq / 32) % 32768, 3)
+    head_ms, head_seq = ms, seq - low
+  end
+  return head .. string.sub(digits, low + 1, low + 1)
+end
+
+local bodies, line, later, later_due, keys, key_times, calls, call_times, letters = {}, {}, {}, {}, {}, {}, {}, {}, {}
+local first_id, stored = nil, 0
+local expires = now + window
+for i = 1, n do
+  local at = 10 + (i - 1) * step
+  local letter, id = 'S', nil
+  local digest, due, key = '', '', ''
+  if full then
+    digest, due, key = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
+    if key ~= '' and window > 0 and known[key] then letter, id = 'R', known[key]
+    elseif digest ~= '' and holders[digest] then letter, id = 'A', holders[digest] end
+  end
+  if letter == 'S' then
+    id = next_id()
+    first_id = first_id or id
+    stored = stored + 1
+    bodies[#bodies + 1] = id
+    bodies[#bodies + 1] = ARGV[at + 1]
+    if due ~= '' and epoch ~= '0' then
+      later[#later + 1] = due
+      later[#later + 1] = id
+    else
+      line[#line + 1] = 0
+      line[#line + 1] = id
+      if due ~= '' then
+        later_due[#later_due + 1] = id
+        later_due[#later_due + 1] = due
+      end
+    end
+    if digest ~= '' then
+      holders[digest] = id
+      keys[#keys + 1] = digest
+      if policy == 'time' then
+        local ends = now + lifetime
+        keys[#keys + 1] = id .. ':' .. string.format('%.0f', ends)
+        key_times[#key_times + 1] = string.format('%.0f', ends)
+        key_times[#key_times + 1] = digest
+      else
+        keys[#keys + 1] = id
+      end
+    end
+    if key ~= '' and window > 0 then
+      known[key] = id
+      local ends = string.format('%.0f', expires)
+      calls[#calls + 1] = key
+      calls[#calls + 1] = id .. ':' .. ends
+      call_times[#call_times + 1] = ends
+      call_times[#call_times + 1] = key
+    end
+  end
+  if full then letters[i] = letter .. id end
+end
+
+if stored > 0 then
+  bulk('HSET', items, bodies)
+  if epoch ~= '0' then
+    bulk('ZADD', waiting, line)
+    bulk('ZADD', delayed, later)
+  else
+    bulk('ZADD', incoming, line)
+    bulk('HSET', incoming_due, later_due)
+    redis.call('PUBLISH', news, 'push')
+  end
+  bulk('HSET', unique, keys)
+  bulk('ZADD', unique_times, key_times)
+  bulk('HSET', idem, calls)
+  bulk('ZADD', idem_times, call_times)
+  local over = #calls > 0 and redis.call('ZCARD', idem_times) - 1000000 or 0
+  if over > 0 then
+    local oldest = redis.call('ZRANGE', idem_times, 0, over - 1)
+    bulk('ZREM', idem_times, oldest)
+    bulk('HDEL', idem, oldest)
+  end
+  redis.call('HSET', meta, 'ms', string.format('%.0f', ms), 'seq', seq)
+end
+local text = stored == n and ('A' .. (first_id or '')) or ('M' .. table.concat(letters))
+redis.call('SET', seen_key, number .. ':' .. text, 'PX', 60000)
+return counts(text)
+)lua");
+
+// ARGV: epoch, id through which incoming rows were seen already, how many. Answer: counts, then id, body, due or "" of each.
+// The rows stay in `incoming` until the next call says that they were seen: an answer may get lost.
+const redis_script adopt("adopt", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_BULK CARAVAN_FENCE R"lua(
+if ARGV[2] ~= '' then
+  local seen = redis.call('ZRANGEBYLEX', incoming, '-', '[' .. ARGV[2])
+  bulk('ZREM', incoming, seen)
+  bulk('HDEL', incoming_due, seen)
+end
+local ids = redis.call('ZRANGE', incoming, 0, tonumber(ARGV[3]) - 1)
+if #ids == 0 then return counts() end
+local dues = bulk('HMGET', incoming_due, ids)
+local bodies = bulk('HMGET', items, ids)
+local line, later, out = {}, {}, {}
+for i = 1, #ids do
+  local due = dues[i]
+  if due then
+    later[#later + 1] = due
+    later[#later + 1] = ids[i]
+  else
+    line[#line + 1] = 0
+    line[#line + 1] = ids[i]
+  end
+  out[#out + 1] = ids[i]
+  out[#out + 1] = bodies[i] or ''
+  out[#out + 1] = due or ''
+end
+bulk('ZADD', waiting, line)
+bulk('ZADD', delayed, later)
+local answer = counts()
+for i = 1, #out do answer[7 + i] = out[i] end
+return answer
+)lua");
+
+// ARGV: epoch, policy, forget ("1": keys with a lifetime are freed too), then for each: state, id, digest or "".
+// Answer: counts, how many were there.
+const redis_script erase("erase", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_BULK CARAVAN_FREE CARAVAN_FENCE R"lua(
+local places = {['0'] = waiting, ['1'] = delayed, ['2'] = dead}
+local by_state, digest_of = {['0'] = {}, ['1'] = {}, ['2'] = {}}, {}
+for i = 4, #ARGV, 3 do
+  local list = by_state[ARGV[i]]
+  list[#list + 1] = ARGV[i + 1]
+  if ARGV[i + 2] ~= '' then digest_of[ARGV[i + 1]] = ARGV[i + 2] end
+end
+local removed = 0
+local frees = ARGV[2] ~= 'none' and (ARGV[2] ~= 'time' or ARGV[3] == '1')
+for state, list in pairs(by_state) do
+  if #list > 0 then
+    local scores = bulk('ZMSCORE', places[state], list)
+    local there, digests, ids, once = {}, {}, {}, {}
+    for i = 1, #list do
+      local id = list[i]
+      if scores[i] and not once[id] then
+        once[id] = true
+        there[#there + 1] = id
+        if frees and digest_of[id] then
+          digests[#digests + 1] = digest_of[id]
+          ids[#ids + 1] = id
+        end
+      end
+    end
+    if #there > 0 then
+      removed = removed + #there
+      bulk('ZREM', places[state], there)
+      bulk('HDEL', items, there)
+      if redis.call('EXISTS', incoming) == 1 then
+        bulk('ZREM', incoming, there)
+        bulk('HDEL', incoming_due, there)
+      end
+      free(digests, ids, ARGV[2] == 'time')
+    end
+  end
+end
+return counts(removed)
+)lua");
+
+// ARGV: epoch, policy, then for each: old state, id, old digest or "", new state, new due in ms or "", new digest or "", body.
+const redis_script update("update", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_BULK CARAVAN_FREE CARAVAN_FENCE R"lua(
+local places = {['0'] = waiting, ['1'] = delayed, ['2'] = dead}
+local policy = ARGV[2]
+local has_incoming = redis.call('EXISTS', incoming) == 1
+for i = 3, #ARGV, 7 do
+  local from, id, digest, to, due, new_digest = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
+  if redis.call('ZREM', places[from], id) == 1 then
+    redis.call('ZADD', places[to], to == '1' and due or 0, id)
+    redis.call('HSET', items, id, ARGV[i + 6])
+    if has_incoming then
+      redis.call('ZREM', incoming, id)
+      redis.call('HDEL', incoming_due, id)
+    end
+    if to == '2' then
+      if digest ~= '' and policy ~= 'none' then free({digest}, {id}, policy == 'time') end
+    elseif new_digest ~= '' and (policy == 'start' or policy == 'done') then
+      redis.call('HSETNX', unique, new_digest, id)
+    end
+  end
+end
+return counts()
+)lua");
+
+// ARGV: epoch, policy, then for each: id, digest.
+const redis_script release("release", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_BULK CARAVAN_FREE CARAVAN_FENCE R"lua(
+local digests, ids = {}, {}
+for i = 3, #ARGV, 2 do
+  ids[#ids + 1] = ARGV[i]
+  digests[#digests + 1] = ARGV[i + 1]
+end
+free(digests, ids, ARGV[2] == 'time')
+return counts()
+)lua");
+
+// ARGV: state, id after which, due in ms after which or "", how many, "ids" or "bodies". Answer: {0, id, body, ...}
+const redis_script read("read", CARAVAN_PRELUDE CARAVAN_BULK R"lua(
+local state, after, due, most = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local ids = {}
+if state == '1' then
+  -- The place in line of (due, id): behind all earlier ones, and behind those of the same time with a lower id.
+  local from = 0
+  if due ~= '' then
+    local rank = redis.call('ZSCORE', delayed, after) == due and redis.call('ZRANK', delayed, after)
+    if rank then
+      from = rank + 1
+    else
+      from = redis.call('ZCOUNT', delayed, '-inf', '(' .. due)
+      local same = redis.call('ZCOUNT', delayed, due, due)
+      -- Those of one time lie in the order of their ids: a binary search among them.
+      local low, high = 0, same
+      while low < high do
+        local middle = math.floor((low + high) / 2)
+        if redis.call('ZRANGE', delayed, from + middle, from + middle)[1] <= after then low = middle + 1 else high = middle end
+      end
+      from = from + low
+    end
+  end
+  ids = redis.call('ZRANGE', delayed, from, from + most - 1)
+else
+  ids = redis.call('ZRANGEBYLEX', state == '0' and waiting or dead, '(' .. after, '+', 'LIMIT', 0, most)
+end
+local out = {0}
+if #ids == 0 then return out end
+if ARGV[5] == 'ids' then
+  for i = 1, #ids do out[i + 1] = ids[i] end
+  return out
+end
+local bodies = bulk('HMGET', items, ids)
+for i = 1, #ids do
+  out[2 * i] = ids[i]
+  out[2 * i + 1] = bodies[i] or ''
+end
+return out
+)lua");
+
+// ARGV: id. Answer: {0} or {0, state, body}
+const redis_script find("find", CARAVAN_PRELUDE R"lua(
+local body = redis.call('HGET', items, ARGV[1])
+if not body then return {0} end
+for state, place in pairs({['0'] = waiting, ['1'] = delayed, ['2'] = dead}) do
+  if redis.call('ZSCORE', place, ARGV[1]) then return {0, state, body} end
+end
+if redis.call('ZSCORE', incoming, ARGV[1]) then
+  return {0, redis.call('HEXISTS', incoming_due, ARGV[1]) == 1 and '1' or '0', body}
+end
+return {0}
+)lua");
+
+// Answer: counts, incoming rows.
+const redis_script count("count", CARAVAN_PRELUDE CARAVAN_COUNTS R"lua(
+return counts(redis.call('ZCARD', incoming))
+)lua");
+
+// ARGV: epoch, state, then ids whose bodies cannot be read.
+const redis_script set_aside("set_aside", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_FENCE R"lua(
+local places = {['0'] = waiting, ['1'] = delayed, ['2'] = dead}
+for i = 3, #ARGV do
+  if redis.call('ZREM', places[ARGV[2]], ARGV[i]) == 1 then
+    redis.call('HSET', damaged, ARGV[i], redis.call('HGET', items, ARGV[i]) or '')
+    redis.call('HDEL', items, ARGV[i])
+  end
+end
+return counts()
+)lua");
+
+// ARGV: node (what others see), lease ms. Answer: {0, epoch} or {4, who holds it, ms left}.
+// The epoch grows with Redis' clock too: a Redis that lost its data must not give out an old one again.
+const redis_script acquire("acquire", CARAVAN_PRELUDE R"lua(
+local held = redis.call('GET', owner)
+if held then
+  local epoch, who = string.match(held, '^(%d+) (.*)$')
+  if who ~= ARGV[1] then return {4, who or held, redis.call('PTTL', owner)} end
+  if epoch == redis.call('HGET', meta, 'epoch') then
+    redis.call('PEXPIRE', owner, ARGV[2])
+    return {0, epoch}
+  end
+end
+local time = redis.call('TIME')
+local ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local epoch = string.format('%.0f', math.max(tonumber(redis.call('HGET', meta, 'epoch') or '0') + 1, ms))
+redis.call('HSET', meta, 'epoch', epoch, 'format', '1')
+redis.call('SET', owner, epoch .. ' ' .. ARGV[1], 'PX', ARGV[2])
+return {0, epoch}
+)lua");
+
+// What came while nobody looked goes in line, before the new owner counts. ARGV: epoch, how many.
+// Answer: counts, how many incoming rows are left.
+const redis_script absorb("absorb", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_BULK CARAVAN_FENCE R"lua(
+local ids = redis.call('ZRANGE', incoming, 0, tonumber(ARGV[2]) - 1)
+if #ids == 0 then return counts(0) end
+local dues = bulk('HMGET', incoming_due, ids)
+local line, later = {}, {}
+for i = 1, #ids do
+  local list, score = line, 0
+  if dues[i] then list, score = later, dues[i] end
+  list[#list + 1] = score
+  list[#list + 1] = ids[i]
+end
+bulk('ZADD', waiting, line)
+bulk('ZADD', delayed, later)
+bulk('ZREM', incoming, ids)
+bulk('HDEL', incoming_due, ids)
+return counts(redis.call('ZCARD', incoming))
+)lua");
+
+// ARGV: epoch, node, lease ms. Answer: {0, incoming rows} or {1}. Also after the lease ran out, if nobody took over.
+const redis_script renew("renew", CARAVAN_PRELUDE CARAVAN_FENCE R"lua(
+redis.call('SET', owner, ARGV[1] .. ' ' .. ARGV[2], 'PX', ARGV[3])
+return {0, redis.call('ZCARD', incoming)}
+)lua");
+
+// ARGV: epoch. Others are told that the place is free.
+const redis_script give_up("give_up", CARAVAN_PRELUDE CARAVAN_FENCE R"lua(
+redis.call('DEL', owner)
+redis.call('PUBLISH', news, 'free')
+return {0}
+)lua");
+
+}  // namespace caravan::redis_queue_scripts
