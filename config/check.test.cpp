@@ -88,7 +88,7 @@ CAF_TEST(later sections pass with a warning) {
       [] {
         std::string out;
         for (const auto* line :
-             {"1: warning: [cron]", "3: warning: [cron.x]", "7: warning: [global_lock]", "9: warning: [cache]",
+             {"1: warning: [cron]", "3: warning: [cron.x]", "9: warning: [cache]",
               "12: warning: [cache.last_commit]", "14: warning: [qos]", "16: warning: [cluster]"})
           out +=
               "f.ini:" + std::string(line) +

@@ -3,6 +3,7 @@
 /// The settings of a node apart from its queues. Defaults filled in and bounds checked by read_settings.hpp: whoever
 /// holds one need not check again.
 
+#include "config/lock_settings.hpp"
 #include "config/queue_settings.hpp"
 
 #include <chrono>
@@ -55,6 +56,7 @@ struct settings {
   http_settings http;
   log_settings log;
   redis_settings redis;
+  lock_settings locks;
   std::vector<queue_settings> queues;  ///< of each [queue.NAME], in the order of the file
 };
 

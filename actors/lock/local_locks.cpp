@@ -607,7 +607,7 @@ lock_info local_locks::with_details(const lock_view& view) const {
     lock_user u;
     u.node = p.node;
     if (const auto* e = p.node == store_->node() ? core_.find(p.id) : nullptr) {
-      u.owner = e->what.owner;
+      u.owner = e->what.owner.empty() ? e->what.label : e->what.owner;
       u.since = wall - std::chrono::duration_cast<std::chrono::system_clock::duration>(t - e->since);
     }
     return u;

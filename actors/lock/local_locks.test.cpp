@@ -143,7 +143,8 @@ CAF_TEST(lists name who holds and who waits) {
   lock_options o;
   o.owner = "ann";
   auto held = all.lock("k", o);
-  lock_request r{"k", "bob"};
+  lock_request r{"k"};
+  r.label = "bob";
   r.wait = true;
   const auto bob = door->acquire(r, [](const auto&) {});
   const auto list = all.list().value();

@@ -32,6 +32,7 @@ struct lock_limits {
 struct lock_request {
   std::string key;
   std::string owner{};
+  std::string label{};  ///< for lists; does not make an owner
   std::uint64_t session = 0;
   std::chrono::milliseconds lease{0};
   bool wait = false;
