@@ -113,18 +113,17 @@ private:
 };
 
 std::shared_ptr<local_locks> local_locks::open(std::unique_ptr<lock_store> store, lock_limits limits,
-                                               const toolbox::clock& clock, events on) {
+                                               const toolbox::clock& clock) {
   limits.expires = store->blocks();
-  const std::shared_ptr<local_locks> door(new local_locks(std::move(store), limits, clock, std::move(on)));
+  const std::shared_ptr<local_locks> door(new local_locks(std::move(store), limits, clock));
   door->start();
   return door;
 }
 
-local_locks::local_locks(std::unique_ptr<lock_store> store, lock_limits limits, const toolbox::clock& clock, events on)
+local_locks::local_locks(std::unique_ptr<lock_store> store, lock_limits limits, const toolbox::clock& clock)
     : store_(std::move(store)),
       blocks_(store_->blocks()),
       clock_(clock),
-      on_(std::move(on)),
       core_(limits, random_seed()) {}
 
 void local_locks::start() {
@@ -380,8 +379,11 @@ void local_locks::trip(std::vector<lock_effects::ending>& lost, lock_guard& lock
     }
   lock.unlock();
   for (const auto& s : signs) toolbox::run_safe([&] { s->trip(); });
-  if (on_.lost)
-    for (const auto& l : lost) on_.lost(l.why.text);
+  {
+    const std::lock_guard one_at_a_time(report_);
+    if (on_.lost)
+      for (const auto& l : lost) on_.lost(l.why.text);
+  }
   lock.lock();
 }
 
@@ -479,7 +481,13 @@ void local_locks::note(const error* why) {
   const bool before = troubled_.exchange(why != nullptr);
   if (before == (why != nullptr)) return;
   if (!why) health_.clear();
+  const std::lock_guard one_at_a_time(report_);
   if (on_.trouble) on_.trouble(why ? why->text : std::string());
+}
+
+void local_locks::report(events on) {
+  const std::lock_guard one_at_a_time(report_);
+  on_ = std::move(on);
 }
 
 // ---- threads ----

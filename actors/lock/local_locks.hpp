@@ -39,7 +39,7 @@ public:
   };
 
   static std::shared_ptr<local_locks> open(std::unique_ptr<lock_store> store, lock_limits limits,
-                                           const toolbox::clock& clock = toolbox::real_clock::shared(), events on = {});
+                                           const toolbox::clock& clock = toolbox::real_clock::shared());
   ~local_locks() override;
   local_locks(const local_locks&) = delete;
   local_locks& operator=(const local_locks&) = delete;
@@ -75,6 +75,9 @@ public:
   /// For callers that may not block: runs `work` on a thread of the door, or at once with a store that does not block.
   void post(std::function<void()> work);
 
+  /// From now on. Returns when no earlier function runs any more; not from one of them.
+  void report(events on);
+
   /// Refuses who waits and who comes; trips every stop token. Handles still release. Idempotent.
   void close();
   /// What is wrong with the store now; empty: nothing.
@@ -92,7 +95,7 @@ private:
   using lock_guard = std::unique_lock<std::mutex>;
   using time_point = lock_core::time_point;
 
-  local_locks(std::unique_ptr<lock_store> store, lock_limits limits, const toolbox::clock& clock, events on);
+  local_locks(std::unique_ptr<lock_store> store, lock_limits limits, const toolbox::clock& clock);
   void start();
   void keep_time();
   void keep_alive();
@@ -115,7 +118,8 @@ private:
   const std::unique_ptr<lock_store> store_;
   const bool blocks_;
   const toolbox::clock& clock_;
-  const events on_;
+  std::mutex report_;  ///< held while a function of `on_` runs
+  events on_;
   caravan::trouble health_;
 
   mutable std::mutex mutex_;
