@@ -121,10 +121,7 @@ std::shared_ptr<local_locks> local_locks::open(std::unique_ptr<lock_store> store
 }
 
 local_locks::local_locks(std::unique_ptr<lock_store> store, lock_limits limits, const toolbox::clock& clock)
-    : store_(std::move(store)),
-      blocks_(store_->blocks()),
-      clock_(clock),
-      core_(limits, random_seed()) {}
+    : store_(std::move(store)), blocks_(store_->blocks()), clock_(clock), core_(limits, random_seed()) {}
 
 void local_locks::start() {
   if (blocks_)

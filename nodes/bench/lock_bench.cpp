@@ -51,7 +51,9 @@ expected<lock_bench_result> bench_lock(const lock_bench_options& o) {
   const auto seconds = std::chrono::duration<double>(steady::now() - begun).count();
   if (!failed) return failed.failure();
   std::sort(took.begin(), took.end());
-  const auto at = [&](double part) { return static_cast<double>(took[static_cast<std::size_t>(part * static_cast<double>(took.size() - 1))]); };
+  const auto at = [&](double part) {
+    return static_cast<double>(took[static_cast<std::size_t>(part * static_cast<double>(took.size() - 1))]);
+  };
   return lock_bench_result{static_cast<double>(took.size()) / seconds, at(0.5), at(0.99), at(1)};
 }
 

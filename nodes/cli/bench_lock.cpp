@@ -12,28 +12,31 @@ std::size_t number(const arguments& given, const std::string& name, std::int64_t
   const auto text = given.find(name);
   if (!text) return static_cast<std::size_t>(fallback);
   const auto n = config::parse_integer(*text);
-  if (!n || *n < 1 || *n > most) throw stop(exit_usage, name + " " + *text + ": write a whole number from 1 to " + std::to_string(most));
+  if (!n || *n < 1 || *n > most)
+    throw stop(exit_usage, name + " " + *text + ": write a whole number from 1 to " + std::to_string(most));
   return static_cast<std::size_t>(*n);
 }
 
 exit_code run_lock(const arguments& given) {
   lock_bench_options o;
   o.service = given.get("--backend", "memory");
-  if (o.service != "memory" && o.service != "redis") throw stop(exit_usage, "--backend " + o.service + ": write memory or redis");
+  if (o.service != "memory" && o.service != "redis")
+    throw stop(exit_usage, "--backend " + o.service + ": write memory or redis");
   o.conn_str = given.get("--conn-str");
   o.threads = static_cast<unsigned>(number(given, "--threads", 1, 1'000));
   o.contended = given.has("--one-key");
   o.rounds = number(given, "--rounds", o.service == "redis" ? 50'000 : 1'000'000, 1'000'000'000);
   const auto r = bench_lock(o);
   if (!r) throw stop(exit_refused, r.failure().text);
-  const auto* form = given.has("--json") ? "{\"bench\":\"lock\",\"backend\":\"%s\",\"threads\":%u,\"one_key\":%s,\"n\":%zu,"
-                                           "\"rounds_per_s\":%.0f,\"p50_us\":%.1f,\"p99_us\":%.1f,\"max_us\":%.1f}\n"
-                                         : "bench lock  backend %s  threads %u  one_key %s  n %zu  rounds_per_s %.0f  p50_us %.1f  "
-                                           "p99_us %.1f  max_us %.1f\n";
+  const auto* form = given.has("--json")
+                         ? "{\"bench\":\"lock\",\"backend\":\"%s\",\"threads\":%u,\"one_key\":%s,\"n\":%zu,"
+                           "\"rounds_per_s\":%.0f,\"p50_us\":%.1f,\"p99_us\":%.1f,\"max_us\":%.1f}\n"
+                         : "bench lock  backend %s  threads %u  one_key %s  n %zu  rounds_per_s %.0f  p50_us %.1f  "
+                           "p99_us %.1f  max_us %.1f\n";
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-  std::printf(form, o.service.c_str(), o.threads, o.contended ? "true" : "false", o.rounds, r->rounds_per_s, r->p50_us, r->p99_us,
-              r->max_us);
+  std::printf(form, o.service.c_str(), o.threads, o.contended ? "true" : "false", o.rounds, r->rounds_per_s, r->p50_us,
+              r->p99_us, r->max_us);
 #pragma GCC diagnostic pop
   return exit_done;
 }

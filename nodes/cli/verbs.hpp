@@ -9,8 +9,10 @@
   X(queue_show)          \
   X(queue_control)       \
   X(job)                 \
+  X(lock)                \
   X(config)              \
   X(bench)               \
+  X(bench_lock)          \
   X(help)
 
 namespace caravan::cli {

@@ -124,8 +124,9 @@ void acquire(const api& a, const request& r, const responder& answer) {
   constexpr std::array<std::string_view, 3> known{"wait", "ttl", "owner"};
   if (const auto ok = in.done(known); !ok) return void(answer.reply(ok.failure()));
   const auto key = wish.key;
-  ask_while(a.node.system(), a.node.locks().actor(), std::move(wish), [answer] { return answer.client_left(); },
-            then_reply<lock_granted>(answer, [key](const lock_granted& g) { return granted(key, g); }));
+  ask_while(
+      a.node.system(), a.node.locks().actor(), std::move(wish), [answer] { return answer.client_left(); },
+      then_reply<lock_granted>(answer, [key](const lock_granted& g) { return granted(key, g); }));
 }
 
 void extend(const api& a, const request& r, const responder& answer) {
@@ -162,7 +163,8 @@ void release(const api& a, const request& r, const responder& answer) {
     return;
   }
   what.value = number.value_or(0);
-  ask(a.node.system(), a.node.locks().actor(), what, ask_patience, then_reply<ack>(answer, [key = what.key](const ack&) {
+  ask(a.node.system(), a.node.locks().actor(), what, ask_patience,
+      then_reply<ack>(answer, [key = what.key](const ack&) {
         return json_response(dump({{"key", key}, {"released", true}}));
       }));
 }
@@ -171,7 +173,8 @@ void release(const api& a, const request& r, const responder& answer) {
 
 void add_lock_routes(api a) {
   a.web.route("GET", "/v1/locks", role::read, [a](const request& r, const responder& answer) { list(a, r, answer); });
-  a.web.route("GET", "/v1/locks/{key}", role::read, [a](const request& r, const responder& answer) { show(a, r, answer); });
+  a.web.route("GET", "/v1/locks/{key}", role::read,
+              [a](const request& r, const responder& answer) { show(a, r, answer); });
   const auto add = [a](std::string_view verb, void (*act)(const api&, const request&, const responder&)) {
     change_route(a, "POST", "/v1/locks/{key}/" + std::string(verb), role::work,
                  [a, act](const request& r, const responder& answer) { act(a, r, answer); });

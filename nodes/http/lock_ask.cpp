@@ -18,8 +18,8 @@ constexpr auto look = 250ms;
 using look_atom = caf::atom_constant<caf::atom("look")>;
 
 template <class Reply, class Message>
-void ask_once(caf::actor_system& system, const lock_manager_actor& whom, Message what, std::chrono::milliseconds patience,
-              on_answer<Reply> then) {
+void ask_once(caf::actor_system& system, const lock_manager_actor& whom, Message what,
+              std::chrono::milliseconds patience, on_answer<Reply> then) {
   if (!whom) return then({errc::queue_closed, "the locks of this node are closed"});
   system.spawn([whom, patience, then = std::move(then), what = std::move(what)](caf::event_based_actor* self) {
     // The manager answers whatever it took; one that is gone already is told at once.
@@ -31,12 +31,12 @@ void ask_once(caf::actor_system& system, const lock_manager_actor& whom, Message
 
 }  // namespace
 
-void ask(caf::actor_system& system, const lock_manager_actor& whom, release_lock what, std::chrono::milliseconds patience,
-         on_answer<ack> then) {
+void ask(caf::actor_system& system, const lock_manager_actor& whom, release_lock what,
+         std::chrono::milliseconds patience, on_answer<ack> then) {
   ask_once<ack>(system, whom, std::move(what), patience, std::move(then));
 }
-void ask(caf::actor_system& system, const lock_manager_actor& whom, extend_lock what, std::chrono::milliseconds patience,
-         on_answer<lock_granted> then) {
+void ask(caf::actor_system& system, const lock_manager_actor& whom, extend_lock what,
+         std::chrono::milliseconds patience, on_answer<lock_granted> then) {
   ask_once<lock_granted>(system, whom, std::move(what), patience, std::move(then));
 }
 void ask(caf::actor_system& system, const lock_manager_actor& whom, get_locks what, std::chrono::milliseconds patience,
@@ -47,7 +47,8 @@ void ask(caf::actor_system& system, const lock_manager_actor& whom, get_locks wh
 void ask_while(caf::actor_system& system, const lock_manager_actor& whom, acquire_lock what, std::function<bool()> left,
                on_answer<lock_granted> then) {
   if (!whom) return then({errc::queue_closed, "the locks of this node are closed"});
-  system.spawn([whom, what = std::move(what), left = std::move(left), then = std::move(then)](caf::event_based_actor* self) -> caf::behavior {
+  system.spawn([whom, what = std::move(what), left = std::move(left),
+                then = std::move(then)](caf::event_based_actor* self) -> caf::behavior {
     const auto done = std::make_shared<bool>(false);
     const auto tell = [self, done, then](expected<lock_granted> x) {
       if (!std::exchange(*done, true)) then(std::move(x));

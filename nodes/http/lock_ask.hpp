@@ -9,10 +9,10 @@
 
 namespace caravan::http {
 
-void ask(caf::actor_system& system, const lock_manager_actor& whom, release_lock what, std::chrono::milliseconds patience,
-         on_answer<ack> then);
-void ask(caf::actor_system& system, const lock_manager_actor& whom, extend_lock what, std::chrono::milliseconds patience,
-         on_answer<lock_granted> then);
+void ask(caf::actor_system& system, const lock_manager_actor& whom, release_lock what,
+         std::chrono::milliseconds patience, on_answer<ack> then);
+void ask(caf::actor_system& system, const lock_manager_actor& whom, extend_lock what,
+         std::chrono::milliseconds patience, on_answer<lock_granted> then);
 void ask(caf::actor_system& system, const lock_manager_actor& whom, get_locks what, std::chrono::milliseconds patience,
          on_answer<lock_list> then);
 
