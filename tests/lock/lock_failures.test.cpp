@@ -169,11 +169,11 @@ CAF_TEST(a line of 500 moves in order past 100 who died) {
 
   std::mutex mutex;
   std::vector<int> order;
-  std::vector<std::pair<door_ptr, lock_id>> waiters;
+  std::vector<std::pair<local_locks*, lock_id>> waiters;
   std::uint64_t last = held.token();
   bool grows = true;
   for (int i = 0; i < nodes * each; ++i) {
-    const auto door = doors[static_cast<std::size_t>(i % nodes)];
+    auto* const door = doors[static_cast<std::size_t>(i % nodes)].get();
     const auto id = door->acquire(wish("k"), [&, i, door](expected<local_locks::grant> g) {
       if (!g) return;
       {
