@@ -10,4 +10,5 @@ find_package(leveldb REQUIRED)
 find_package(Boost 1.81 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(MEMCACHED REQUIRED IMPORTED_TARGET libmemcached)
 pkg_check_modules(HIREDIS REQUIRED IMPORTED_TARGET hiredis)  # its own CMake files are broken

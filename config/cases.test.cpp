@@ -4,6 +4,7 @@
 #include "config/check.hpp"
 #include "config/environment.hpp"
 #include "config/ini.hpp"
+#include "config/read_cache.hpp"
 #include "config/read_settings.hpp"
 #include "config/values.hpp"
 
@@ -28,7 +29,7 @@ namespace fs = std::filesystem;
 constexpr auto kept_cases = CARAVAN_SOURCE_DIR "/config/testdata/config_cases.jsonl";
 constexpr auto more_cases =
     CARAVAN_SOURCE_DIR "/../shared/cases/config_cases.jsonl";  // beside the source, where there are any
-const std::set<std::string> areas = {"queue", "redis", "provider", "env", "deprecated"};
+const std::set<std::string> areas = {"queue", "redis", "provider", "env", "deprecated", "cache"};
 const fs::path app = "/srv/app data";
 
 struct failed_case {
@@ -87,8 +88,13 @@ void run_queue(const json& c) {
 
 void run_load(const json& c) {
   const auto in = parse_ini(c["ini"].get<std::string>(), "case.ini").content;
-  const auto got = read_settings(in);
   const auto& expect = c["expect"];
+  if (c["query"]["load"] == "cache") {
+    const auto cache = read_cache_settings(in, "");
+    demand(cache.has_value(), cache ? "" : cache.failure().text);
+    return demand_equal("conn", cache->conn, expect["conn"]);
+  }
+  const auto got = read_settings(in);
   demand(expect.value("fatal", false), "nothing looks at this expectation");
   demand(!got, "it was accepted");
   for (const auto& mention : expect.value("message_mentions", json::array()))
@@ -194,6 +200,6 @@ int run_file(const char* path) {
 
 }  // namespace
 
-CAF_TEST(the kept cases hold) { CAF_CHECK_EQUAL(run_file(kept_cases), 27); }
+CAF_TEST(the kept cases hold) { CAF_CHECK_EQUAL(run_file(kept_cases), 30); }
 
 CAF_TEST(further cases hold where there are any) { run_file(more_cases); }

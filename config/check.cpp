@@ -1,10 +1,12 @@
 #include "config/check.hpp"
 
+#include "config/read_cron.hpp"
 #include "config/read_settings.hpp"
 #include "config/registry.hpp"
 #include "config/values.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -97,13 +99,8 @@ problems check(const ini& from) {
     for (const auto& e : s.entries) check_key(s, *spec, e, found);
   }
   check_shared_queue_settings(from, found);
-  const auto all = read_settings(from, found);
-  const auto& node = all.node;
-  for (const auto& q : all.queues)
-    if (q.type == queue_type::redis) {
-      const auto own = from.locate("queue." + q.name, "TYPE");
-      report(found, wrong(own.what ? own.what->where : origin{}, "[queue." + q.name + "] TYPE", "redis is not supported by this version", "use level or channel"));
-    }
+  (void)read_cron(from, std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()), found);
+  const auto node = read_settings(from, found).node;
   // Any queue may come to life with the settings of [queue] alone.
   if (node.auto_create) (void)read_queue_settings(from, "any-other", node.data_dir, found);
 

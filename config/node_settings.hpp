@@ -4,6 +4,7 @@
 /// holds one need not check again.
 
 #include "config/lock_settings.hpp"
+#include "config/cache_settings.hpp"
 #include "config/queue_settings.hpp"
 
 #include <chrono>
@@ -50,6 +51,16 @@ struct redis_settings {
   std::string conn_str;  ///< CONN_STR; checked; empty: none was set
 };
 
+/// [cluster]
+struct cluster_settings {
+  std::string host = "127.0.0.1";                 ///< ADDR without its port, no brackets
+  std::uint16_t port = 0;                         ///< the port of ADDR; 0: any free one
+  std::string tls_cert;                           ///< TLS_CERT, absolute; all three or none
+  std::string tls_key;                            ///< TLS_KEY, absolute
+  std::string tls_ca;                             ///< TLS_CA, absolute
+  std::chrono::milliseconds owner_lease{10'000};  ///< OWNER_LEASE
+};
+
 /// A whole file.
 struct settings {
   node_settings node;
@@ -57,7 +68,9 @@ struct settings {
   log_settings log;
   redis_settings redis;
   lock_settings locks;
+  cluster_settings cluster;
   std::vector<queue_settings> queues;  ///< of each [queue.NAME], in the order of the file
+  std::vector<cache_settings> caches;  ///< of [cache], and then of each [cache.NAME]
 };
 
 }  // namespace caravan::config

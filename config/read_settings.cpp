@@ -1,6 +1,7 @@
 #include "config/read_settings.hpp"
 
 #include "config/environment.hpp"
+#include "config/read_cache.hpp"
 #include "config/reader.hpp"
 #include "config/redis_address.hpp"
 #include "config/registry.hpp"
@@ -159,7 +160,8 @@ void report_removed(const ini& from, problems& found) {
                      "this option was removed", "set what you need in [" + std::string(old.now) + "] instead"});
 }
 
-void read_address(reader& in, http_settings& out) {
+template <class Settings>
+void read_address(reader& in, Settings& out) {
   const auto text = in.text("ADDR");
   const auto colon = text.rfind(':');
   auto host = text.substr(0, colon);
@@ -368,6 +370,23 @@ redis_settings read_redis_settings(const ini& from, problems& found) {
   return out;
 }
 
+cluster_settings read_cluster_settings(const ini& from, problems& found) {
+  reader in(from, "cluster", found);
+  cluster_settings out;
+  read_address(in, out);
+  const auto here = std::filesystem::current_path();
+  out.tls_cert = in.path("TLS_CERT", here);
+  out.tls_key = in.path("TLS_KEY", here);
+  out.tls_ca = in.path("TLS_CA", here);
+  const bool all = !out.tls_cert.empty() && !out.tls_key.empty() && !out.tls_ca.empty();
+  const bool none = out.tls_cert.empty() && out.tls_key.empty() && out.tls_ca.empty();
+  if (!all && !none) in.complain("TLS_CERT", "of TLS_CERT, TLS_KEY and TLS_CA some are set and some are not", "set all three, or none");
+  if (none && !is_loopback(out.host))
+    in.complain("ADDR", "everybody who reaches " + shown(in.text("ADDR")) + " could bring this node down", "set TLS_CERT, TLS_KEY and TLS_CA, or listen on 127.0.0.1");
+  out.owner_lease = in.duration("OWNER_LEASE");
+  return out;
+}
+
 settings read_settings(const ini& from, problems& found) {
   report_removed(from, found);
   settings out;
@@ -376,8 +395,11 @@ settings read_settings(const ini& from, problems& found) {
   out.log = read_log_settings(from, found);
   out.redis = read_redis_settings(from, found);
   out.locks = read_lock_settings(from, found);
+  out.cluster = read_cluster_settings(from, found);
   for (const auto& name : queue_names(from))
     out.queues.push_back(read_queue_settings(from, name, out.node.data_dir, found));
+  out.caches.push_back(read_cache_settings(from, "", found));
+  for (const auto& name : cache_names(from)) out.caches.push_back(read_cache_settings(from, name, found));
   for (auto& conflict : storage_conflicts(from, out.queues)) report(found, std::move(conflict));
   return out;
 }

@@ -22,11 +22,11 @@ constexpr section_spec sections[] = {
     {"log", "", true, false, "Where the log goes and how it looks"},
     {"redis", "", true, false, "The Redis that everything uses which names none of its own"},
     {"queue", "NAME", true, false, "Settings for all queues, and over them those of the queue NAME"},
-    {"cron", "NAME", false, true, "Settings for all tasks, and over them those of the task NAME"},
+    {"cron", "NAME", true, true, "Settings for all tasks, and over them those of the task NAME"},
     {"global_lock", "", true, false, "Locks that all nodes share"},
-    {"cache", "NAME", false, true, "The cache"},
+    {"cache", "NAME", true, false, "The cache, and under a name further ones; what those do not say is as in [cache]"},
     {"qos", "", false, true, "Overload control at the HTTP door"},
-    {"cluster", "", false, true, "How nodes find each other"},
+    {"cluster", "", true, false, "Nodes that share queues"},
 };
 
 constexpr key_spec keys[] = {
@@ -95,6 +95,9 @@ constexpr key_spec keys[] = {
     {"cron", "ENABLED", boolean, "true", "", "Run the task when its time comes"},
     {"cron", "RUN_AT_START", boolean, "false", "", "Run it also when the node starts"},
     {"cron", "SCHEDULE", text, "", "", "When: five or six fields, @daily, @every 10m"},
+    {"cron", "DIALECT", choice, "standard", "standard | extended",
+     "extended: SCHEDULE may also have L, W, #, H, weekday 7, ranges over the end, years"},
+    {"cron", "DESCRIPTION", text, "", "", "One line that says what the task does; empty: what its action says"},
     {"cron", "NOTICE_ON_SUCCESS", boolean, "false", "", "Say so when it went well"},
     {"cron", "TIME_ZONE", text, "", "", "The zone of SCHEDULE; empty: the machine's"},
     {"cron", "JITTER", duration, "0s", "0s..24h", "Start up to this much later, by chance"},
@@ -110,11 +113,23 @@ constexpr key_spec keys[] = {
     {"global_lock", "LOCK_EXPIRY", duration, "30s", "500ms..24h",
      "SERVICE_TYPE = redis: what a node holds that died is free after this; what is held is renewed at half of it"},
 
-    {"cache", "ENABLED", boolean, "true", "", "Use the cache"},
+    {"cluster", "ADDR", address, "127.0.0.1:0", "HOST:PORT",
+     "Where other nodes reach this one; port 0 takes any free one. Beyond loopback only with TLS"},
+    {"cluster", "TLS_CERT", path, "", "", "This node's certificate, for connections between nodes; PEM. All three, or none"},
+    {"cluster", "TLS_KEY", path, "", "", "Its private key; PEM"},
+    {"cluster", "TLS_CA", path, "", "", "The CA that signs the certificates of all nodes, and of nobody else; PEM"},
+    {"cluster", "OWNER_LEASE", duration, "10s", "500ms..10m",
+     "TYPE = redis: another node takes a queue over when its owner gave no sign of life for this long"},
+
+    {"cache", "ENABLED", boolean, "true", "", "Use the cache; without it loaders run each time"},
     {"cache", "ADAPTER", choice, "memory", "memory | redis | memcache | twoqueue", "What keeps the values"},
-    {"cache", "INTERVAL", duration, "60s", "1s..24h", "ADAPTER = memory: how often expired values are swept out"},
-    {"cache", "HOST", connection, "", "", "ADAPTER = redis or memcache: which one; empty: for redis that of [redis]"},
-    {"cache", "ITEM_TTL", duration, "16h", "", "How long a value is good; 0 or less: the cache is not asked"},
+    {"cache", "INTERVAL", duration, "60s", "1s..24h",
+     "ADAPTER = memory: how often expired values are swept out while nobody asks"},
+    {"cache", "HOST", connection, "", "",
+     "redis: its address, empty: that of [redis]; memcache: `HOST:PORT;HOST:PORT`; twoqueue: most values, or "
+     "{\"size\":50000,\"recent_ratio\":0.25,\"ghost_ratio\":0.5}. Not inherited by a section with its own ADAPTER"},
+    {"cache", "ITEM_TTL", duration, "16h", "",
+     "How long a value that was read through the cache is good; 0 or less: the cache is not asked"},
 };
 // clang-format on
 

@@ -1,6 +1,7 @@
 #include "config/show.hpp"
 
 #include "config/environment.hpp"
+#include "config/read_cache.hpp"
 #include "config/read_settings.hpp"
 #include "config/redis_address.hpp"
 #include "config/registry.hpp"
@@ -47,6 +48,10 @@ void show_section(const ini& from, const std::string& name, std::string_view fam
         if (const auto at = from.locate(name, "CONN_STR"); at.what) conn.where = at.what->where;
       line.value = masked(k.type, conn.value);
       line.where = conn.where;
+    } else if (family == "cache" && k.key == "HOST") {
+      const auto host = cache_host(from, name == family ? std::string_view() : std::string_view(name).substr(6));
+      line.value = masked(k.type, host.value);
+      if (!host.value.empty()) line.where = host.where;
     } else if (const auto at = from.locate(name, k.key); at.what) {
       line.value = masked(k.type, at.what->value);
       line.where = at.what->where;
@@ -137,8 +142,13 @@ std::vector<shown_setting> show(const ini& from) {
       if (find_section_spec(there.name) != &s) continue;
       if (!s.supported)
         for (const auto& e : there.entries) out.push_back(as_written(there, e));
-      else if (there.name != s.name)
-        show_section(from, there.name, s.name, out);
+      else if (there.name != s.name) {
+        // What lies below a child belongs to the child: its keys are no settings of the family.
+        const auto below = there.name.find('.', s.name.size() + 1) != std::string::npos && s.open;
+        if (!below) show_section(from, there.name, s.name, out);
+        for (const auto& e : there.entries)
+          if (below || !find_key_spec(there.name, e.key)) out.push_back(as_written(there, e));
+      }
     }
   }
   return out;

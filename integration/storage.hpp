@@ -85,9 +85,15 @@ public:
   /// A known idempotency key is looked at first: a repeated push of a unique item answers `repeated`.
   virtual expected<std::vector<append_result>> append(std::span<record> records, wall_time now) = 0;
 
-  /// Records that others appended to the same place, now in line here, with ids above all that were known before. A storage
-  /// that is not shared never has any. They come to light in append(), and are taken by the thread that called it before
+  /// Puts in line what others appended to the same place, at most about `most`, and returns how many. Their ids are above
+  /// all that were known before. A storage that nobody shares never has any, and who may only push brings count() up to date
+  /// instead. May also happen within append(); one thread at a time calls either of them, and then take_adopted() before
   /// it tells of what it appended itself.
+  virtual expected<std::size_t> adopt(std::size_t most) {
+    (void)most;
+    return std::size_t{0};
+  }
+  /// What came in line since the last call, in id order.
   virtual std::vector<record> take_adopted() { return {}; }
 
   /// Up to `max` records of a state after the cursor, in order.
@@ -128,6 +134,10 @@ public:
 
   /// True when calls may wait for a disk or a network, so that an actor must not make them on a shared thread.
   [[nodiscard]] virtual bool blocks() const noexcept = 0;
+
+  /// True when other nodes push into the same place, and another may become its owner: then changes may answer `fenced`,
+  /// and even small calls wait for a network.
+  [[nodiscard]] virtual bool shared() const noexcept { return false; }
 };
 
 /// The digest of a record's unique key: of `key`, or of the payload when the key is empty.

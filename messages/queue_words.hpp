@@ -27,6 +27,7 @@ enum class queue_phase : std::uint8_t {
   draining = 2,  ///< refuses pushes, hands out the rest
   stopping = 3,  ///< hands out nothing more, waits for what runs
   stopped = 4,
+  standby = 5,   ///< another node owns it, and cannot be asked from here
 };
 [[nodiscard]] constexpr std::string_view to_string(queue_phase p) {
   switch (p) {
@@ -35,6 +36,7 @@ enum class queue_phase : std::uint8_t {
     case queue_phase::draining: return "draining";
     case queue_phase::stopping: return "stopping";
     case queue_phase::stopped: return "stopped";
+    case queue_phase::standby: return "standby";
   }
   return "unknown";
 }
@@ -178,6 +180,7 @@ struct queue_status {
   std::uint32_t pools = 0;
   wall_time oldest_waiting{};  ///< when the item that is next in line was pushed; none: nothing waits
   std::string trouble;         ///< what is wrong with its storage now; empty: nothing
+  std::string owner;           ///< the node that hosts it
 };
 
 // ---- worker pools ----
@@ -228,7 +231,7 @@ template <class I> typename I::result_type inspect(I& f, job_status& x) { return
 template <class I> typename I::result_type inspect(I& f, job_list& x) { return f(x.jobs); }
 template <class I> typename I::result_type inspect(I& f, queue_totals& x) { return f(x.pushed, x.handled, x.failed, x.returned, x.died, x.removed, x.leases_lost, x.stale_answers, x.redelivered); }
 template <class I> typename I::result_type inspect(I& f, queue_counts& x) { return f(x.waiting, x.running, x.delayed, x.dead, x.totals); }
-template <class I> typename I::result_type inspect(I& f, queue_status& x) { return f(x.name, x.phase, x.paused_until, x.paused_by, x.counts, x.pools, x.oldest_waiting, x.trouble); }
+template <class I> typename I::result_type inspect(I& f, queue_status& x) { return f(x.name, x.phase, x.paused_until, x.paused_by, x.counts, x.pools, x.oldest_waiting, x.trouble, x.owner); }
 template <class I> typename I::result_type inspect(I& f, get_pool_status&) { return f(); }
 template <class I> typename I::result_type inspect(I& f, set_max_workers& x) { return f(x.most); }
 template <class I> typename I::result_type inspect(I& f, stop_pool& x) { return f(x.timeout); }

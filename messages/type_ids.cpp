@@ -2,6 +2,7 @@
 
 #include "messages/caf_error.hpp"
 #include "messages/lock_actor.hpp"
+#include "messages/node_actor.hpp"
 #include "messages/queue_actor.hpp"
 
 #include <caf/all.hpp>
@@ -48,6 +49,9 @@ void register_messages(caf::actor_system_config& config) {
   config.add_message_type<get_locks>("caravan.get_locks");
   config.add_message_type<lock_status>("caravan.lock_status");
   config.add_message_type<lock_list>("caravan.lock_list");
+  config.add_message_type<node_hello>("caravan.node_hello");
+  config.add_message_type<find_queue>("caravan.find_queue");
+  config.add_message_type<found_queue>("caravan.found_queue");
   config.add_error_category(error_category(), [](std::uint8_t code, caf::atom_value, const caf::message& context) {
     std::string text(to_string(static_cast<errc>(code)));
     if (!context.empty() && context.match_element<std::string>(0)) text += ": " + context.get_as<std::string>(0);

@@ -1,5 +1,6 @@
 #define CAF_SUITE wire
 #include "messages/caf_error.hpp"
+#include "messages/node_actor.hpp"
 #include "messages/queue_actor.hpp"
 #include "messages/type_ids.hpp"
 
@@ -64,7 +65,7 @@ queue_totals full_totals() { return {1, 2, 3, 4, 5, 6, 7, 8, 9}; }
 pool_status full_pool() { return {~0ull, "earth", "exec:sha256sum", 1, 2, 3, -4}; }
 queue_status full_queue() {
   return {"mail", queue_phase::stopping, wall_time{ms{1}}, "ann", {1, 2, 3, ~0ull, full_totals()}, 5, wall_time{ms{6}},
-          "the disk is full"};
+          "the disk is full", "mars"};
 }
 
 struct fixture : test_coordinator_fixture<wire_config> {
@@ -300,6 +301,7 @@ CAF_TEST(every type of the interfaces is registered unless it never leaves its p
   };
   each_type(static_cast<queue_actor*>(nullptr), check);
   each_type(static_cast<worker_pool_actor*>(nullptr), check);
+  each_type(static_cast<node_actor*>(nullptr), check);
   CAF_CHECK_GREATER(seen, 30u);
 }
 
@@ -308,7 +310,7 @@ CAF_TEST(the names on the wire never change) {
        {"item_id", "record", "batch", "item_outcome", "u64vec", "ack", "demand", "batch_done", "renew_leases", "attach_pool",
         "push_items", "push_results", "pause_queue", "resume_queue", "drain_queue", "flush_queue", "purge_queue",
         "purged_count", "stop_queue", "get_queue_status", "queue_status", "find_job", "change_job", "list_jobs", "job_status",
-        "job_list", "get_pool_status", "set_max_workers", "stop_pool", "pool_status"}) {
+        "job_list", "get_pool_status", "set_max_workers", "stop_pool", "pool_status", "node_hello", "find_queue", "found_queue"}) {
     const auto full = std::string("caravan.") + name;
     CAF_CHECK_EQUAL(full + (sys.types().make_value(full) ? "" : " is missing"), full);
   }

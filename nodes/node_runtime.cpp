@@ -3,17 +3,22 @@
 #include "config/check.hpp"
 #include "config/environment.hpp"
 #include "config/read_settings.hpp"
+#include "config/redis_address.hpp"
 #include "integration/http_client/http_runner.hpp"
 #include "integration/process/exec_runner.hpp"
+#include "integration/redis/redis_client.hpp"
 #include "messages/type_ids.hpp"
 #include "nodes/foreign_thread.hpp"
 #include "nodes/http/api.hpp"
 #include "nodes/http/server/server.hpp"
+#include "nodes/mesh.hpp"
+#include "nodes/ownership.hpp"
 
 #include <caf/all.hpp>
 
 #include <algorithm>
 #include <filesystem>
+#include <random>
 #include <thread>
 
 namespace caravan {
@@ -70,6 +75,23 @@ expected<std::shared_ptr<runner>> runner_of(const std::string& handler) {
 
 }  // namespace
 
+namespace {
+
+std::string new_incarnation() {
+  std::random_device random;
+  return to_string(item_id{(static_cast<std::uint64_t>(random()) << 32 | random()) >> 1 | 1});
+}
+
+// Not only those that are configured: any other may come to life with the settings of [queue].
+bool shares_queues(const config::ini& from, const config::settings& s) {
+  const auto is_redis = [](const auto& q) { return q.type == config::queue_type::redis; };
+  if (std::any_of(s.queues.begin(), s.queues.end(), is_redis)) return true;
+  const auto any = config::read_queue_settings(from, "any", s.node.data_dir);
+  return any && is_redis(*any);
+}
+
+}  // namespace
+
 config::problems check_handlers(const config::ini& from) {
   config::problems found;
   config::problems others;  // told by config::check
@@ -83,7 +105,7 @@ config::problems check_handlers(const config::ini& from) {
   return found;
 }
 
-node_runtime::node_runtime(const node_options& options) : ini_(read_configuration(options)) {
+node_runtime::node_runtime(const node_options& options) : ini_(read_configuration(options)), incarnation_(new_incarnation()) {
   config::problems found;
   settings_ = config::read_settings(ini_, found);
   if (config::has_errors(found)) throw exception(config::to_error(found));
@@ -101,6 +123,8 @@ node_runtime::node_runtime(const node_options& options) : ini_(read_configuratio
 
   const foreign_thread here;
   caf_config_ = std::make_unique<quiet_config>();
+  const auto& c = settings_.cluster;
+  if (shares_queues(ini_, settings_)) prepare_mesh(*caf_config_, {c.tls_cert, c.tls_key, c.tls_ca});
   system_ = std::make_unique<caf::actor_system>(*caf_config_);
   try {
     auto opened_locks = lock_host::open({system_.get(), log_.get(), &clock(), settings_.node.name, settings_.locks});
@@ -190,12 +214,45 @@ expected<std::shared_ptr<hosted_queue>> node_runtime::open(config::queue_setting
     if (const auto clash = config::storage_conflicts(ini_, open); config::has_errors(clash)) return config::to_error(clash);
     id = next_id_++;
   }
+  std::shared_ptr<ownership> shared;
+  if (s.type == config::queue_type::redis) {
+    auto there = ownership_at(s.conn_str);
+    if (!there) return {there.failure().code, "queue \"" + s.name + "\": " + there.failure().text};
+    shared = std::move(*there);
+  }
   const auto name = s.name;
-  auto opened = host_queue({system_.get(), log_.get(), &clock(), settings_.node.name, id, std::move(s), std::move(handler), item_type});
+  auto opened = host_queue({system_.get(), log_.get(), &clock(), settings_.node.name, id, std::move(s), std::move(handler), item_type, std::move(shared), mesh_.get()});
   if (!opened) return opened.failure();
   const std::lock_guard lock(mutex_);
   queues_[name] = *opened;
   return *opened;
+}
+
+expected<std::shared_ptr<ownership>> node_runtime::ownership_at(const std::string& conn_str) {
+  const auto address = config::parse_redis_address(conn_str);
+  if (!address) return address.failure();
+  auto& place = ownerships_[config::storage_key(*address)];
+  if (place) return place;
+  redis_options o;
+  o.address = *address;
+  o.client_name = "caravan-" + settings_.node.name;
+  o.max_connections = 16;
+  {
+    redis_client first(o);
+    const auto warnings = first.check();
+    if (!warnings) return warnings.failure();
+    for (const auto& w : *warnings) log_->warn("redis", w);
+  }
+  if (!mesh_) {
+    const auto& c = settings_.cluster;
+    mesh_ = std::make_unique<mesh>(*system_, mesh::options{settings_.node.name, incarnation_, c.host, c.port, {c.tls_cert, c.tls_key, c.tls_ca},
+                                                           [this](const std::string& name) {
+                                                             const auto q = find(name);
+                                                             return q ? q->owned_actor() : queue_actor();
+                                                           }});
+  }
+  place = std::make_shared<ownership>(std::move(o), settings_.node.name + " " + incarnation_ + " " + mesh_->address(), settings_.cluster.owner_lease);
+  return place;
 }
 
 std::shared_ptr<hosted_queue> node_runtime::find(std::string_view name) const {

@@ -78,6 +78,8 @@ private:
   expected<std::shared_ptr<hosted_queue>> open(config::queue_settings s, std::shared_ptr<runner> handler,
                                                const std::string& item_type);
   [[nodiscard]] error no_such_queue(std::string_view name) const;
+  /// Of the Redis that this connection string names; the first call connects, which may take 10 s.
+  expected<std::shared_ptr<ownership>> ownership_at(const std::string& conn_str);
 
   config::ini ini_;
   config::settings settings_;
@@ -89,6 +91,9 @@ private:
   std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();
 
   mutable std::mutex mutex_;
+  const std::string incarnation_;       ///< of this start, for other nodes
+  std::unique_ptr<mesh> mesh_;          ///< where queues are shared
+  std::map<std::string, std::shared_ptr<ownership>> ownerships_;  ///< by the Redis; under opening_
   std::mutex opening_;  ///< one queue is opened at a time; look-ups do not wait for that
   std::map<std::string, std::shared_ptr<hosted_queue>, std::less<>> queues_;
   std::uint64_t next_id_ = 1;

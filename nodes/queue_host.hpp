@@ -1,8 +1,5 @@
 #pragma once
 
-#include "actors/queue/intake.hpp"
-#include "actors/queue/queue_shell.hpp"
-#include "actors/store/store_actor.hpp"
 #include "config/queue_settings.hpp"
 #include "integration/runner.hpp"
 #include "integration/storage.hpp"
@@ -14,13 +11,14 @@
 
 #include <caf/actor_system.hpp>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 
 namespace caravan {
+
+class mesh;
+class ownership;
 
 /// A queue as its node registers it.
 class hosted_queue : public queue_port {
@@ -36,6 +34,8 @@ public:
   /// The actor to ask; null for a queue that has none (dummy).
   [[nodiscard]] virtual queue_actor actor() const = 0;
   [[nodiscard]] virtual worker_pool_actor pool() const = 0;
+  /// The actor that decides about the items, if it lives on this node; else null.
+  [[nodiscard]] virtual queue_actor owned_actor() const { return actor(); }
   /// What is wrong with its storage now; empty: nothing.
   [[nodiscard]] virtual std::string trouble_text() const = 0;
 };
@@ -49,6 +49,8 @@ struct host_parts {
   config::queue_settings settings;
   std::shared_ptr<runner> handler;          ///< null: nothing is handled here
   std::string item_type;
+  std::shared_ptr<ownership> shared;        ///< TYPE = redis: who owns what there
+  mesh* others = nullptr;                   ///< TYPE = redis: the way to other nodes; outlives the queue
 };
 
 /// Opens the storage (which may wait up to 10 s for another process to leave it) and spawns the actors.
@@ -57,6 +59,7 @@ struct host_parts {
 /// TYPE = dummy: the handler runs inside push; without one the item is dropped.
 [[nodiscard]] std::shared_ptr<hosted_queue> make_immediate_queue(host_parts parts);
 
+[[nodiscard]] unique_policy policy_of(const config::queue_settings& s);
 /// A draft as a record; delays count from `now`.
 [[nodiscard]] record to_record(item_draft&& draft, wall_time now);
 /// `pool` may be null: nothing is handled here.

@@ -1,6 +1,7 @@
 #include "actors/queue/intake.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 
 namespace caravan {
@@ -34,11 +35,41 @@ expected<std::vector<append_result>> intake::push(std::span<record> records, whe
     else
       write_group(lock);
   }
+  wake_if_needed(lock);
+  return std::move(mine.answer);
+}
+
+expected<std::size_t> intake::adopt() {
+  adopt_wanted_ = false;  // what comes from now on wants another call
+  std::unique_lock lock(mutex_);
+  written_.wait(lock, [&] { return !writing_; });
+  writing_ = true;
+  lock.unlock();
+  expected<std::size_t> n{std::size_t{0}};
+  try {
+    n = store_->adopt(group_at_most);
+  } catch (const std::exception& e) {
+    n = error{errc::backend_failed, "queue \"" + limits_.queue + "\": its storage threw: " + e.what()};
+  }
+  auto adopted = store_->take_adopted();
+  lock.lock();
+  announce_adopted(std::move(adopted));
+  writing_ = false;
+  written_.notify_all();
+  wake_if_needed(lock);
+  return n;
+}
+
+void intake::announce_adopted(std::vector<record>&& adopted) {
+  outstanding_ += adopted.size();
+  announced_.insert(announced_.end(), std::make_move_iterator(adopted.begin()), std::make_move_iterator(adopted.end()));
+}
+
+void intake::wake_if_needed(std::unique_lock<std::mutex>& lock) {
   const bool wake = !announced_.empty() && !woken_;
   if (wake) woken_ = true;
   lock.unlock();
   if (wake) wake_();
-  return std::move(mine.answer);
 }
 
 expected<void> intake::admit(std::unique_lock<std::mutex>& lock, std::size_t n, when_full full) {
@@ -73,7 +104,9 @@ void intake::write_group(std::unique_lock<std::mutex>& lock) {
   pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(group_.size()));
   lock.unlock();
   write(group_);
+  auto adopted = store_->take_adopted();
   lock.lock();
+  announce_adopted(std::move(adopted));  // their ids are lower
   std::size_t refused = 0;
   for (auto* r : group_) {
     for (std::size_t i = 0; i < r->records.size(); ++i) {

@@ -6,6 +6,7 @@
 
 #include <caravan/error.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -48,6 +49,11 @@ public:
   /// Those that were stored are moved out of `records`, which keep their ids. Blocks on the engine, and for room where `full` says so.
   expected<std::vector<append_result>> push(std::span<record> records, when_full full = when_full::wait);
 
+  /// Brings in what other nodes pushed, as if it had been pushed here. Returns how many. Blocks on the engine.
+  expected<std::size_t> adopt();
+  /// Somebody says that others pushed. True: nobody said so since the last adopt(), so call it.
+  [[nodiscard]] bool want_adopt() { return !adopt_wanted_.exchange(true); }
+
   /// What was stored since the last call, in id order, in place of what `into` held. For the queue's actor, after
   /// every wake; handing the same vector in again saves allocations.
   void take(std::vector<record>& into);
@@ -72,6 +78,8 @@ private:
   expected<void> admit(std::unique_lock<std::mutex>& lock, std::size_t n, when_full full);
   void write_group(std::unique_lock<std::mutex>& lock);
   void write(std::span<request*> group);
+  void announce_adopted(std::vector<record>&& adopted);
+  void wake_if_needed(std::unique_lock<std::mutex>& lock);
 
   const std::shared_ptr<storage> store_;
   const limits limits_;
@@ -86,6 +94,7 @@ private:
   std::vector<request*> group_;     ///< only the writer touches it
   std::vector<record> joined_;      ///< only the writer touches it
   std::vector<record> announced_;
+  std::atomic<bool> adopt_wanted_{false};
   bool writing_ = false;
   bool woken_ = false;
   bool closed_ = false;

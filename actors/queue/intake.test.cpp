@@ -384,3 +384,32 @@ CAF_TEST(a close while eight threads push loses and doubles nothing) {
     CAF_CHECK_EQUAL(stored.load(), d.store->rows().size());
   }
 }
+
+CAF_TEST(pushes of other nodes come in before later ones and wake the queue) {
+  door d(limits(4));
+  record foreign;
+  foreign.payload = "other";
+  const auto first = d.store->append_elsewhere(foreign, d.clock.wall());
+  CAF_CHECK(d.in.want_adopt());
+  CAF_CHECK(!d.in.want_adopt());  // once is enough
+  const auto n = d.in.adopt();
+  CAF_REQUIRE(n);
+  CAF_CHECK_EQUAL(*n, 1u);
+  CAF_CHECK(d.in.want_adopt());
+  CAF_CHECK_EQUAL(d.wakes, 1);
+  CAF_CHECK_EQUAL(d.in.room(), 3u);
+  const auto second = d.store->append_elsewhere(foreign, d.clock.wall());
+  auto own = items(1);
+  CAF_REQUIRE(d.in.push(own));
+  std::vector<record> taken;
+  d.in.take(taken);
+  CAF_REQUIRE_EQUAL(taken.size(), 3u);
+  CAF_CHECK(taken[0].id == first);
+  CAF_CHECK(taken[1].id == second);
+  CAF_CHECK(second < taken[2].id);
+  CAF_CHECK_EQUAL(d.in.room(), 1u);
+  d.store->fail_next(1);
+  const auto failed = d.in.adopt();
+  CAF_CHECK(!failed);
+  CAF_CHECK(d.in.adopt());
+}

@@ -140,15 +140,11 @@ void queue_core::on_done(const batch_done& done, instant now, queue_effects& fx)
   settle(now, fx);
 }
 
-void queue_core::on_renew(const renew_leases& r, instant now) {
+void queue_core::on_renew(const renew_leases& r, instant now, queue_effects& fx) {
   if (const auto it = pools_.find(r.pool); it != pools_.end()) it->second.silent = false;
   for (const auto token : r.tokens)
     if (const auto it = leases_.find(token); it != leases_.end() && it->second.pool == r.pool)
       it->second.expires = now.steady + settings_.lease;
-}
-
-void queue_core::on_renew(const renew_leases& r, instant now, queue_effects& fx) {
-  on_renew(r, now);
   settle(now, fx);
 }
 
@@ -490,6 +486,7 @@ bool queue_core::promote_due(instant now) {
 }
 
 bool queue_core::hands_out() const {
+  if (held_back_) return false;
   return phase_ == queue_phase::running || phase_ == queue_phase::draining ||
          (phase_ == queue_phase::stopping && stopping_ == stop_mode::run_rest);
 }
@@ -614,7 +611,7 @@ void queue_core::check_stopped(instant now, queue_effects& fx) {
     return;
   }
   if (phase_ != queue_phase::stopping) return;
-  const bool rest_done = stopping_ == stop_mode::hand_back || silent() || (ready() == 0 && waiting_.unloaded() == 0);
+  const bool rest_done = stopping_ == stop_mode::hand_back || held_back_ || silent() || (ready() == 0 && waiting_.unloaded() == 0);
   if ((rest_done && running_ == 0) || now.steady >= stop_deadline_) {
     phase_ = queue_phase::stopped;
     fx.stopped = true;

@@ -94,8 +94,7 @@ public:
   void on_detach(pool_id pool, const std::string& why, instant now, queue_effects& fx);
   void on_demand(const demand& d, instant now, queue_effects& fx);
   void on_done(const batch_done& done, instant now, queue_effects& fx);
-  void on_renew(const renew_leases& r, instant now);
-  /// As above, and what waits goes to the pool if it was thought dead.
+  /// Its leases live on, and what waits goes to the pool if it was thought dead.
   void on_renew(const renew_leases& r, instant now, queue_effects& fx);
   void on_tick(instant now, queue_effects& fx);
 
@@ -112,6 +111,9 @@ public:
   /// at the latest at `deadline`, when items still in handlers are given up (they stay in the storage).
   enum class stop_mode : std::uint8_t { hand_back, run_rest };
   void stop(stop_mode mode, std::chrono::steady_clock::time_point deadline, instant now, queue_effects& fx);
+
+  /// While its owner's right is in doubt nothing is handed out; answers still count. Takes effect with the next event.
+  void hold_back(bool held) { held_back_ = held; }
 
   /// A dead or delayed item becomes waiting at once. `r` as the storage has it.
   expected<void> retry(record r, instant now, queue_effects& fx);
@@ -196,6 +198,7 @@ private:
   config::queue_settings settings_;
   queue_phase phase_ = queue_phase::running;
   wall_time paused_until_{};
+  bool held_back_ = false;
 
   limits limits_;
   item_window waiting_;

@@ -594,7 +594,7 @@ CAF_TEST(a renewal extends a lease from its own time and only what is still leas
   const auto b = q.next();
   q.pass(10s);
   q.renew(a);
-  q.core.on_renew({2, {b.token}}, q.now);  // another pool cannot
+  q.core.on_renew({2, {b.token}}, q.now, q.fx);  // another pool cannot
   q.pool(3, 2);
   q.pass(20s);
   const auto again = q.next();

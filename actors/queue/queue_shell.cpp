@@ -21,7 +21,15 @@ constexpr auto stop_check = 500ms;   // how often the end looks whether its stor
 constexpr auto stop_patience = 5s;  // how long it lets a storage in trouble try again
 constexpr auto never = std::chrono::steady_clock::time_point::max();
 
-instant now_of(pointer self) { return {self->clock().now(), self->state.parts.clock->wall()}; }
+// Before every event of the core.
+instant now_of(pointer self) {
+  auto& s = self->state;
+  if (s.parts.may_hand_out) {
+    s.held_back = !s.parts.may_hand_out();
+    s.core->hold_back(s.held_back);
+  }
+  return {self->clock().now(), s.parts.clock->wall()};
+}
 
 void perform(pointer self);
 
@@ -56,28 +64,64 @@ queue_status status_of(pointer self) {
   st.pools = static_cast<std::uint32_t>(s.core->attached_pools());
   st.oldest_waiting = s.core->oldest_waiting();
   st.trouble = s.parts.health->text();
+  st.owner = s.parts.node;
   return st;
 }
 
-void send_changes(pointer self) {
+void storage_refused(pointer self, const caf::error& e) {
+  const auto why = from_caf(e);
+  if (why.code == errc::fenced && self->state.parts.on_fenced)
+    self->state.parts.on_fenced();
+  else
+    log(self, "storage", why.text);
+}
+
+void send_batches(pointer self, std::vector<queue_effects::outgoing>& batches) {
+  auto& s = self->state;
+  for (auto& out : batches) {
+    const auto it = s.pools.find(out.pool);
+    if (it != s.pools.end()) self->send(caf::actor_cast<worker_pool_actor>(it->second), std::move(out.work));
+  }
+  batches.clear();
+}
+
+// `then_leave` goes to its pools when the changes are written.
+void send_changes(pointer self, std::vector<queue_effects::outgoing> then_leave = {}) {
   auto& s = self->state;
   if (s.changes.empty()) return;
   ++s.changes_under_way;
   const std::size_t moves = s.changes.move.empty() ? 0 : 1;
   s.moves_under_way += moves;
+  auto batches = std::make_shared<std::vector<queue_effects::outgoing>>(std::move(then_leave));
   self->request(s.parts.storekeeper, caf::infinite, std::exchange(s.changes, {}))
     .then(
-      [self, moves](ack) {
+      [self, moves, batches](ack) {
         --self->state.changes_under_way;
         self->state.moves_under_way -= moves;
+        send_batches(self, *batches);
         perform(self);
       },
       [self, moves](caf::error& e) {
         --self->state.changes_under_way;
         self->state.moves_under_way -= moves;
-        log(self, "storage", from_caf(e).text);
+        storage_refused(self, e);
         perform(self);
       });
+}
+
+// In a shared storage a key is freed by a call that waits for the network, so the storekeeper makes it, behind what was decided
+// before, and the batch leaves when it is done.
+void release_elsewhere(pointer self) {
+  auto& s = self->state;
+  const auto append = [](auto& to, auto& from) {
+    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+    from.clear();
+  };
+  if (!s.fx.erase.empty() || !s.fx.move.empty()) s.changes.low_water = s.fx.low_water;
+  append(s.changes.move, s.fx.move);
+  append(s.changes.erase, s.fx.erase);
+  append(s.changes.release, s.fx.release);
+  send_changes(self, std::exchange(s.fx.send, {}));
 }
 
 void send_load(pointer self, const queue_effects::load& l) {
@@ -90,7 +134,7 @@ void send_load(pointer self, const queue_effects::load& l) {
         perform(self);
       },
       [self, generation](caf::error& e) {
-        log(self, "storage", from_caf(e).text);
+        storage_refused(self, e);
         self->state.core->on_load_failed(generation, now_of(self), self->state.fx);
         perform(self);
       });
@@ -174,18 +218,16 @@ void perform(pointer self) {
   // Within one write moves come first; these moves come after those releases.
   if (!fx.move.empty() && !s.changes.release.empty()) send_changes(self);
   // Before a batch leaves: its handler may push the same key again at once.
-  if (!fx.release.empty()) {
+  if (!fx.release.empty() && s.parts.store->shared()) {
+    release_elsewhere(self);
+  } else if (!fx.release.empty()) {
     if (auto ok = s.parts.store->release(fx.release); !ok) log(self, "storage", ok.failure().text);
     // Once more behind moves that are not written yet: an item that came back takes its key again.
     if (s.moves_under_way > 0 || !s.changes.move.empty() || !fx.move.empty())
       s.changes.release.insert(s.changes.release.end(), fx.release.begin(), fx.release.end());
     fx.release.clear();
   }
-  for (auto& out : fx.send) {
-    const auto it = s.pools.find(out.pool);
-    if (it != s.pools.end()) self->send(caf::actor_cast<worker_pool_actor>(it->second), std::move(out.work));
-  }
-  fx.send.clear();
+  send_batches(self, fx.send);
 
   const auto move_to = [](auto& to, auto& from) {
     to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
@@ -361,6 +403,8 @@ queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
   return {
     [self](items_stored) {
       take_announced(self);
+      // It may also mean that batches may leave again.
+      if (self->state.held_back) self->state.core->on_tick(now_of(self), self->state.fx);
       perform(self);
     },
     [self](queue_tick) {

@@ -19,6 +19,7 @@ namespace caravan {
 /// What a queue's actor is made of. Whoever spawns it keeps `door` for the pushing threads.
 struct queue_parts {
   config::queue_settings settings;
+  std::string node;                 ///< the name of this one
   std::shared_ptr<storage> store;
   std::shared_ptr<intake> door;
   std::shared_ptr<trouble> health;
@@ -28,6 +29,10 @@ struct queue_parts {
   std::uint64_t seed = 0;
   /// For the log: (what, text). May be empty.
   std::function<void(std::string_view, const std::string&)> log;
+  /// A shared storage: batches leave only while this holds. May be empty: always. Called before every event.
+  std::function<bool()> may_hand_out;
+  /// A shared storage: another node owns the queue now. May be empty.
+  std::function<void()> on_fenced;
 };
 
 struct queue_shell_state {
@@ -56,6 +61,7 @@ struct queue_shell_state {
   std::uint64_t room_changes = 0;     ///< how often there was new room, or the door was closed
   wake_ups ticks;
   std::string paused_by;
+  bool held_back = false;
 
   queue_shell_state() = default;
 };

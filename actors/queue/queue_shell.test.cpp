@@ -76,6 +76,8 @@ struct fixture : test::shell_fixture {
   queue_actor queue;
   std::vector<std::string> logged;
   std::vector<worker_pool_actor> pools;
+  bool certain = true;  ///< that no other node owns the queue
+  int fenced = 0;
 
   fixture() {
     settings.name = "mail";
@@ -98,10 +100,19 @@ struct fixture : test::shell_fixture {
       store, intake::limits{settings.name, settings.length, settings.max_item_size, settings.push_timeout, settings.unique},
       counts.waiting + counts.delayed, [this] { caf::anon_send(queue, items_stored{}); }, clock);
     storekeeper = sys.spawn(store_behavior, store, door, health);
-    queue_parts parts{settings, store, door, health, storekeeper, &clock, first_token, 7,
-                      [this](std::string_view what, const std::string& text) {
-                        logged.push_back(std::string(what) + ": " + text);
-                      }};
+    queue_parts parts;
+    parts.settings = settings;
+    parts.node = "tester";
+    parts.store = store;
+    parts.door = door;
+    parts.health = health;
+    parts.storekeeper = storekeeper;
+    parts.clock = &clock;
+    parts.first_token = first_token;
+    parts.seed = 7;
+    parts.log = [this](std::string_view what, const std::string& text) { logged.push_back(std::string(what) + ": " + text); };
+    parts.may_hand_out = [this] { return certain; };
+    parts.on_fenced = [this] { ++fenced; };
     queue = sys.spawn(queue_behavior, std::move(parts));
     consume_messages();
   }
@@ -1078,6 +1089,85 @@ CAF_TEST(timers do not pile up behind a far one) {
     most = std::max(most, timers());
   }
   CAF_CHECK_LESS_OR_EQUAL(most, 3u);
+}
+
+// ---- a storage that nodes share ----
+
+CAF_TEST(in a shared storage a batch leaves when its key is free there and behind what was decided before) {
+  unique({unique_policy::until::start, {}});
+  store->is_shared = true;
+  start();
+  const auto pool = attach(1, 1);
+  certain = false;
+  push("a", "k");
+  certain = true;
+  store->fail_next(1);
+  tell(queue, items_stored{});
+  // The key cannot be freed yet: its handler might push it again, and be refused.
+  auto& got = batches_of(pool);
+  CAF_CHECK(got.empty());
+  CAF_CHECK_EQUAL(status().counts.running, 1u);
+  pass(2s);
+  CAF_REQUIRE_EQUAL(got.size(), 1u);
+  CAF_CHECK(!store->key_owner(digest_of("k")).value());
+  done(1, got[0].token, {{0, item_outcome::kind::unhandled, {}, {}}}, 1);
+  pass(2s);
+  CAF_REQUIRE_EQUAL(got.size(), 2u);
+  CAF_CHECK(!store->key_owner(digest_of("k")).value());
+  done(1, got[1].token);
+  CAF_CHECK(store->rows().empty());
+}
+
+CAF_TEST(what other nodes pushed is handed out in its turn) {
+  store->is_shared = true;
+  start();
+  const auto a = push("a");
+  const auto b = store->append_elsewhere(item("b"), clock.wall());
+  CAF_CHECK(a < b);
+  CAF_CHECK_EQUAL(status().counts.waiting, 1u);
+  tell(storekeeper, adopt_pushes{});
+  push("c");
+  CAF_CHECK_EQUAL(status().counts.waiting, 3u);
+  const auto pool = attach(1, 2);
+  auto& got = batches_of(pool);
+  CAF_REQUIRE_EQUAL(got.size(), 2u);
+  CAF_CHECK_EQUAL(payloads(got[0]), (texts{"a", "b"}));
+  CAF_CHECK_EQUAL(payloads(got[1]), texts{"c"});
+  CAF_CHECK_EQUAL(must<store_counts>(storekeeper, store_look{}).counts.waiting, 3u);
+}
+
+CAF_TEST(while the owner is in doubt nothing leaves but answers count) {
+  store->is_shared = true;
+  start();
+  const auto pool = attach(1, 1);
+  push("a");
+  auto& got = batches_of(pool);
+  CAF_REQUIRE_EQUAL(got.size(), 1u);
+  certain = false;
+  push("b");
+  done(1, got[0].token, {}, 1);
+  CAF_CHECK_EQUAL(got.size(), 1u);
+  CAF_CHECK_EQUAL(status().counts.totals.handled, 1u);
+  CAF_CHECK_EQUAL(status().counts.waiting, 1u);
+  certain = true;
+  tell(queue, items_stored{});
+  CAF_CHECK_EQUAL(got.size(), 2u);
+}
+
+CAF_TEST(an owner that is fenced tells its node and ends without waiting for the rest) {
+  store->is_shared = true;
+  settings.shutdown_timeout = 0ms;
+  start();
+  const auto pool = attach(1, 1);
+  push("a");
+  push("b");
+  certain = false;
+  store->fence();
+  done(1, batches_of(pool)[0].token, {}, 1);
+  CAF_CHECK(fenced > 0);
+  const auto stopped = ask<queue_status>(queue, stop_queue{0ms});  // would run what waits
+  CAF_CHECK(stopped->value);
+  CAF_CHECK_EQUAL(batches_of(pool).size(), 1u);
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

@@ -133,6 +133,20 @@ store_actor::behavior_type store_behavior(store_pointer self, std::shared_ptr<st
         results.items.push_back({a.id, a.what == append_result::kind::stored, a.what == append_result::kind::repeated});
       return results;
     },
+    [self](adopt_pushes) {
+      const auto n = self->state.door->adopt();
+      if (!n && n.failure().code == errc::backend_failed) set_sick(self, n.failure().text);
+      if (n && *n > 0) self->send(self, adopt_pushes{});  // there may be more; others take their turn first
+    },
+    [self](store_look) -> caf::result<store_counts> {
+      const auto ok = self->state.door->adopt();
+      if (!ok) {
+        if (ok.failure().code == errc::backend_failed) set_sick(self, ok.failure().text);
+        return to_caf(ok.failure());
+      }
+      set_well(self);
+      return store_counts{self->state.store->count()};
+    },
     [self](store_retry) {
       self->state.retrying = false;
       work_off(self);

@@ -37,16 +37,24 @@ struct store_load {
 struct store_find {
   item_id id;
 };
+/// How many rows there are, counted now where others push into the same place.
+struct store_look {};
+struct store_counts {
+  storage_counts counts;
+};
 struct store_records {
   std::vector<record> records;
 };
 struct store_retry {};
+/// Other nodes pushed something.
+struct adopt_pushes {};
 
 /// Makes a storage's blocking calls for the queue's actor, in the order they come. Spawn it detached where the storage
 /// blocks. Never leaves the process of its storage.
 using store_actor = caf::typed_actor<caf::replies_to<store_changes>::with<ack>, caf::replies_to<store_load>::with<store_records>,
                                      caf::replies_to<store_find>::with<store_records>,
-                                     caf::replies_to<push_items>::with<push_results>, caf::reacts_to<store_retry>>;
+                                     caf::replies_to<push_items>::with<push_results>, caf::reacts_to<store_retry>,
+                                     caf::reacts_to<adopt_pushes>, caf::replies_to<store_look>::with<store_counts>>;
 
 struct store_state {
   static inline const char* name = "store";
@@ -73,3 +81,6 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(caravan::store_load)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(caravan::store_find)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(caravan::store_records)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(caravan::store_retry)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(caravan::adopt_pushes)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(caravan::store_look)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(caravan::store_counts)

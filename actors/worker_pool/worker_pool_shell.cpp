@@ -36,9 +36,19 @@ void schedule_tick(pointer self) {
     const auto again = self->clock().now() + thread_retry;
     if (!wake || again < *wake) wake = again;
   }
+  if (s.core->active() == 0) s.renew_at.reset();
+  if (s.renew_at && (!wake || *s.renew_at < *wake)) wake = s.renew_at;
   if (!wake || !s.ticks.want(*wake)) return;
   const auto wait = std::max(*wake - self->clock().now(), std::chrono::steady_clock::duration{0});
   self->delayed_send(self, wait, pool_tick{});
+}
+
+// A queue on another node gives its batches to others when it hears nothing for the time of a lease.
+void renew_if_due(pointer self) {
+  auto& s = self->state;
+  if (!s.renew_at || self->clock().now() < *s.renew_at) return;
+  s.renew_at = self->clock().now() + s.renew_every;
+  self->send(s.parts.queue, renew_leases{s.parts.id, s.core->in_hand()});
 }
 
 // `n` more, and those that could not be started before.
@@ -104,6 +114,12 @@ worker_pool_actor::behavior_type worker_pool_behavior(pointer self, pool_parts p
 
   return {
     [self](batch& work) {
+      auto& st = self->state;
+      if (st.parts.kind == pool_kind::remote && work.lease > 0ms) {
+        st.renew_every = std::max<std::chrono::milliseconds>(work.lease / 3, 10ms);
+        const auto at = self->clock().now() + st.renew_every;
+        if (!st.renew_at || at < *st.renew_at) st.renew_at = at;
+      }
       self->state.core->on_batch(std::move(work), self->clock().now(), self->state.fx);
       perform(self);
     },
@@ -115,6 +131,7 @@ worker_pool_actor::behavior_type worker_pool_behavior(pointer self, pool_parts p
       auto& st = self->state;
       if (!st.ticks.came(self->clock().now())) return;
       if (st.threads_missing > 0) start_threads(self, 0);
+      renew_if_due(self);
       st.core->on_tick(st.threads->running(), self->clock().now(), st.fx);
       perform(self);
     },

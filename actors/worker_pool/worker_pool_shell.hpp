@@ -36,6 +36,8 @@ struct pool_shell_state {
   wake_ups ticks;
   std::size_t threads_missing = 0;
   std::vector<caf::typed_response_promise<pool_status>> stops;
+  std::chrono::milliseconds renew_every{0};  ///< remote pools: a third of the last batch's lease
+  std::optional<std::chrono::steady_clock::time_point> renew_at;  ///< while batches are in hand
 
   pool_shell_state() = default;
 };

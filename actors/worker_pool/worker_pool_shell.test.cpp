@@ -97,6 +97,7 @@ struct fake_queue_state {
   std::vector<caf::typed_response_promise<ack>> unanswered;
   std::vector<demand> demands;
   std::vector<batch_done> done;
+  std::vector<renew_leases> renewals;
   fake_queue_state() = default;
 };
 using fake_queue_pointer = queue_actor::stateful_pointer<fake_queue_state>;
@@ -117,7 +118,7 @@ queue_actor::behavior_type fake_queue(fake_queue_pointer self) {
           },
           [self](const demand& d) { self->state.demands.push_back(d); },
           [self](batch_done& d) { self->state.done.push_back(std::move(d)); },
-          [](const renew_leases&) {},
+          [self](const renew_leases& r) { self->state.renewals.push_back(r); },
           [=](push_items&) -> caf::result<push_results> { return unexpected(); },
           [=](const pause_queue&) -> caf::result<ack> { return unexpected(); },
           [=](resume_queue) -> caf::result<ack> { return unexpected(); },
@@ -135,6 +136,7 @@ struct fixture : test::shell_fixture {
   std::shared_ptr<stub_runner> handler = std::make_shared<stub_runner>();
   std::shared_ptr<std::atomic<std::size_t>> dropped = std::make_shared<std::atomic<std::size_t>>(0);
   worker_pool_core::limits limits;
+  pool_kind kind = pool_kind::local;
   queue_actor queue;
   worker_pool_actor pool;
   std::vector<std::string> logged;
@@ -156,7 +158,7 @@ struct fixture : test::shell_fixture {
     limits.max_workers = most;
     pool_parts parts;
     parts.id = 5;
-    parts.kind = pool_kind::remote;
+    parts.kind = kind;
     parts.node = "earth";
     parts.limits = limits;
     parts.handler = handler;
@@ -200,6 +202,7 @@ struct fixture : test::shell_fixture {
 CAF_TEST_FIXTURE_SCOPE(worker_pool_shell_tests, fixture)
 
 CAF_TEST(a pool attaches and asks for a batch for each worker) {
+  kind = pool_kind::remote;
   start(3);
   CAF_REQUIRE_EQUAL(asked().attached.size(), 1u);
   CAF_CHECK_EQUAL(asked().attached[0].pool, 5u);
@@ -514,6 +517,22 @@ CAF_TEST(a pool that is killed leaves its calls alone) {
   CAF_CHECK(eventually([&] { return dropped->load() == 1; }));
   consume_messages();
   CAF_CHECK(asked().done.empty());
+}
+
+CAF_TEST(a remote pool renews its leases at a third while a call runs) {
+  kind = pool_kind::remote;
+  start(1);
+  send_batch(7);  // its lease lasts 30 s
+  CAF_REQUIRE(handler->began(1));
+  pass(29s);
+  CAF_REQUIRE_EQUAL(asked().renewals.size(), 2u);
+  CAF_CHECK(asked().renewals[0].tokens == std::vector<std::uint64_t>{7});
+  CAF_CHECK_EQUAL(asked().renewals[0].pool, 5u);
+  end_calls(1);
+  const auto before = asked().renewals.size();
+  pass(30s);
+  CAF_CHECK_EQUAL(asked().renewals.size(), before);
+  CAF_CHECK_EQUAL(timers(), 0u);
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

@@ -41,7 +41,8 @@ struct queue_info {
   std::string name{};
   std::string type{};        ///< channel, level, redis, dummy
   std::string item_type{};   ///< of C++ queues, else empty
-  std::string phase{};       ///< running, paused, draining, stopping, stopped
+  std::string phase{};       ///< running, paused, draining, stopping, stopped; standby: another node owns it
+  std::string owner{};       ///< the node that hosts it
   std::string trouble{};     ///< what is wrong with its storage now; empty: nothing
   std::string paused_by{};
   std::chrono::system_clock::time_point paused_until{};

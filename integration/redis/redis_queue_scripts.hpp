@@ -10,6 +10,8 @@ namespace caravan::redis_queue_scripts {
 enum status : int { ok = 0, fenced = 1, full = 2, incoming = 3, held = 4 };
 
 extern const redis_script append;
+extern const redis_script append_plain;
+extern const redis_script settle;
 extern const redis_script adopt;
 extern const redis_script erase;
 extern const redis_script update;

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <charconv>
 #include <deque>
+#include <iterator>
 #include <mutex>
 #include <random>
 
@@ -65,9 +66,9 @@ private:
   std::vector<std::string_view> views_;
 };
 
-class storage_on_redis final : public redis_storage {
+class redis_storage final : public storage {
 public:
-  explicit storage_on_redis(redis_storage_options o)
+  explicit redis_storage(redis_storage_options o)
     : options_(std::move(o)), keys_(options_.queue_full_name, options_.set_full_name),
       epoch_(std::to_string(options_.epoch)), policy_(text_of(options_.unique.kind)) {
     std::random_device random;
@@ -108,6 +109,7 @@ public:
     return {};
   }
   [[nodiscard]] bool blocks() const noexcept override { return true; }
+  [[nodiscard]] bool shared() const noexcept override { return true; }
 
 private:
   [[nodiscard]] error closed() const {
@@ -152,7 +154,10 @@ private:
     const std::lock_guard lock(mutex_);
     if (v.items[4].number <= version_) return;
     version_ = v.items[4].number;
-    counts_ = {number(1), number(2), number(3), item_id{part(5) << 22 | part(6)}};
+    counts_.waiting = number(1);
+    if (v.items[2].number >= 0) counts_.delayed = number(2);
+    if (v.items[3].number >= 0) counts_.dead = number(3);
+    counts_.last = item_id{part(5) << 22 | part(6)};
   }
 
   [[nodiscard]] error not_mine() const {
@@ -186,7 +191,8 @@ private:
                       "damaged");
   }
 
-  expected<std::size_t> erase_some(std::span<const record_ref> refs, bool forget);
+  expected<void> settle();
+  expected<void> erase_some(std::span<const record_ref> refs, bool forget);
 
   const redis_storage_options options_;
   const redis_queue_keys keys_;
@@ -199,15 +205,48 @@ private:
   std::uint64_t next_call_ = 1;
   std::string adopted_through_;
   std::vector<record> adopted_;
+  struct unanswered {
+    std::string call;
+    std::size_t records = 0;
+  };
+  std::optional<unanswered> unsure_;  ///< an append that may have been run, or may still be
 
   mutable std::mutex mutex_;
   storage_counts counts_;
   std::int64_t version_ = 0;
 };
 
-expected<std::vector<append_result>> storage_on_redis::append(std::span<record> records, wall_time now) {
+// The rows of an append whose answer was lost lie in line, and nobody knows of them: they are treated as others' rows are.
+expected<void> redis_storage::settle() {
+  if (!unsure_ || options_.epoch == 0) return {};
+  const std::string_view args[] = {epoch_, client_id_, unsure_->call};
+  const auto answer = run(scripts::settle, args);
+  if (!answer) return answer.failure();
+  if (!answer->has(8)) return odd(scripts::settle);
+  const std::string_view text = answer->items[7].text;
+  std::vector<item_id> ids;
+  if (text.starts_with('A')) {
+    const auto first = parse_item_id(text.substr(1));
+    for (std::size_t i = 0; first && i < unsure_->records; ++i) ids.push_back({first->value + i});
+  } else if (text.starts_with('M')) {
+    for (std::size_t at = 1; at + id_digits < text.size(); at += 1 + id_digits)
+      if (const auto id = parse_item_id(text.substr(at + 1, id_digits)); id && text[at] == 'S') ids.push_back(*id);
+  }
+  std::vector<record> found;
+  for (const auto id : ids) {
+    auto r = find(id);
+    if (!r) return r.failure();
+    if (*r) found.push_back(std::move(**r));
+  }
+  adopted_.insert(adopted_.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
+  unsure_.reset();
+  return {};
+}
+
+expected<std::vector<append_result>> redis_storage::append(std::span<record> records, wall_time now) {
   if (closed_) return closed();
   if (records.empty()) return std::vector<append_result>{};
+  if (auto ok = settle(); !ok) return ok.failure();
   const bool unique = options_.unique.kind != unique_policy::until::none;
   bool full_form = unique;
   for (auto& r : records) {
@@ -222,15 +261,19 @@ expected<std::vector<append_result>> storage_on_redis::append(std::span<record> 
   const auto lifetime = decimal(options_.unique.lifetime.count());
   const auto window = decimal(options_.idempotency_window.count());
   const auto length = std::to_string(options_.epoch == 0 ? options_.length : 0);
-  const auto call = client_id_ + ":" + std::to_string(next_call_++);
+  const auto call = std::to_string(next_call_++);
+  const bool plain = !full_form && options_.epoch != 0;
 
-  words w(10 + records.size() * (full_form ? 4 : 1));
-  for (const std::string_view v : {std::string_view(epoch_), std::string_view(call), std::string_view(ms2020), std::string_view(now_ms), policy_,
-                                   std::string_view(lifetime), std::string_view(window), std::string_view(length)})
-    w.add(v);
-  const auto through_at = w.all().size();
-  w.add({});
-  w.add(full_form ? "full" : "plain");
+  words w(11 + records.size() * (full_form ? 4 : 1));
+  for (const std::string_view v : {std::string_view(epoch_), std::string_view(client_id_), std::string_view(ms2020)}) w.add(v);
+  std::size_t through_at = 0;
+  if (!plain) {
+    for (const std::string_view v : {std::string_view(now_ms), policy_, std::string_view(lifetime), std::string_view(window), std::string_view(length)}) w.add(v);
+    through_at = w.all().size();
+    w.add({});
+    w.add(full_form ? "full" : "plain");
+  }
+  w.add(call);
   std::string encoded;
   for (const auto& r : records) {
     encode_record(r, encoded);
@@ -242,9 +285,12 @@ expected<std::vector<append_result>> storage_on_redis::append(std::span<record> 
   }
   for (;;) {
     std::vector<std::string_view> args(w.all().begin(), w.all().end());
-    args[through_at] = adopted_through_;
-    const auto answer = run(scripts::append, args);
-    if (!answer) return answer.failure();
+    if (!plain) args[through_at] = adopted_through_;
+    const auto answer = run(plain ? scripts::append_plain : scripts::append, args);
+    if (!answer) {
+      if (answer.failure().code == errc::backend_failed) unsure_ = unanswered{call, records.size()};
+      return answer.failure();
+    }
     const auto status = answer->items[0].number;
     if (status == scripts::full)
       return {errc::queue_full, "queue \"" + options_.queue_full_name + "\": " + std::to_string(answer->has(2) ? answer->items[1].number : 0) +
@@ -281,8 +327,12 @@ expected<std::vector<append_result>> storage_on_redis::append(std::span<record> 
   }
 }
 
-expected<std::size_t> storage_on_redis::adopt(std::size_t most) {
-  if (options_.epoch == 0) return not_mine();
+expected<std::size_t> redis_storage::adopt(std::size_t most) {
+  if (options_.epoch == 0) {
+    if (auto ok = run(scripts::count, {}); !ok) return ok.failure();
+    return std::size_t{0};
+  }
+  if (auto ok = settle(); !ok) return ok.failure();
   const auto limit = std::to_string(std::min(most, adopt_a_call));
   const std::string_view args[] = {epoch_, adopted_through_, limit};
   const auto answer = run(scripts::adopt, args);
@@ -303,7 +353,7 @@ expected<std::size_t> storage_on_redis::adopt(std::size_t most) {
   return n;
 }
 
-expected<std::vector<record>> storage_on_redis::read(record_state state, read_cursor after, std::size_t max) {
+expected<std::vector<record>> redis_storage::read(record_state state, read_cursor after, std::size_t max) {
   if (closed_) return closed();
   std::vector<record> result;
   const auto id = to_string(after.id);
@@ -330,7 +380,7 @@ expected<std::vector<record>> storage_on_redis::read(record_state state, read_cu
   return result;
 }
 
-expected<std::optional<record>> storage_on_redis::find(item_id id) {
+expected<std::optional<record>> redis_storage::find(item_id id) {
   const auto text = to_string(id);
   const std::string_view args[] = {text};
   const auto answer = ask(scripts::find, args);
@@ -346,10 +396,9 @@ expected<std::optional<record>> storage_on_redis::find(item_id id) {
   return std::optional<record>(std::move(r));
 }
 
-expected<std::size_t> storage_on_redis::erase_some(std::span<const record_ref> refs, bool forget) {
+expected<void> redis_storage::erase_some(std::span<const record_ref> refs, bool forget) {
   if (closed_) return closed();
   if (options_.epoch == 0) return not_mine();
-  std::size_t removed = 0;
   while (!refs.empty()) {
     const auto part = refs.first(std::min(refs.size(), rows_a_call));
     refs = refs.subspan(part.size());
@@ -364,19 +413,15 @@ expected<std::size_t> storage_on_redis::erase_some(std::span<const record_ref> r
     }
     const auto answer = run(scripts::erase, w.all());
     if (!answer) return answer.failure();
-    if (!answer->has(8)) return odd(scripts::erase);
-    removed += static_cast<std::size_t>(answer->items[7].number);
   }
-  return removed;
-}
-
-expected<void> storage_on_redis::erase(std::span<const record_ref> refs, item_id) {
-  auto n = erase_some(refs, false);
-  if (!n) return n.failure();
   return {};
 }
 
-expected<void> storage_on_redis::update(std::span<const record_move> moves) {
+expected<void> redis_storage::erase(std::span<const record_ref> refs, item_id) {
+  return erase_some(refs, false);
+}
+
+expected<void> redis_storage::update(std::span<const record_move> moves) {
   if (closed_) return closed();
   if (options_.epoch == 0) return not_mine();
   if (moves.empty()) return {};
@@ -401,7 +446,7 @@ expected<void> storage_on_redis::update(std::span<const record_move> moves) {
   return {};
 }
 
-expected<void> storage_on_redis::release(std::span<const record_ref> refs) {
+expected<void> redis_storage::release(std::span<const record_ref> refs) {
   if (closed_) return closed();
   if (options_.epoch == 0) return not_mine();
   words w(2 + 2 * refs.size());
@@ -420,7 +465,7 @@ expected<void> storage_on_redis::release(std::span<const record_ref> refs) {
   return {};
 }
 
-expected<std::optional<item_id>> storage_on_redis::key_owner(const key_digest& digest) {
+expected<std::optional<item_id>> redis_storage::key_owner(const key_digest& digest) {
   if (closed_) return closed();
   if (options_.unique.kind == unique_policy::until::none) return std::optional<item_id>();
   const auto field = bytes_of(digest);
@@ -436,7 +481,7 @@ expected<std::optional<item_id>> storage_on_redis::key_owner(const key_digest& d
   return parse_item_id(text.substr(0, id_digits));
 }
 
-expected<std::size_t> storage_on_redis::clear(record_state state, item_id through) {
+expected<std::size_t> redis_storage::clear(record_state state, item_id through) {
   std::size_t cleared = 0;
   read_cursor after;
   for (;;) {
@@ -448,19 +493,19 @@ expected<std::size_t> storage_on_redis::clear(record_state state, item_id throug
     std::vector<record_ref> refs;
     for (const auto& r : *part)
       if (r.id <= through) refs.push_back(ref_of(r));
-    const auto n = erase_some(refs, true);
-    if (!n) return n.failure();
-    cleared += *n;
+    // Counted as they were read: an erase that had to be repeated finds nothing the second time.
+    if (auto ok = erase_some(refs, true); !ok) return ok.failure();
+    cleared += refs.size();
     if (by_id && refs.size() < part->size()) return cleared;
   }
 }
 
 }  // namespace
 
-expected<std::unique_ptr<redis_storage>> open_redis_storage(redis_storage_options options) {
-  auto made = std::make_unique<storage_on_redis>(std::move(options));
+expected<std::unique_ptr<storage>> open_redis_storage(redis_storage_options options) {
+  auto made = std::make_unique<redis_storage>(std::move(options));
   if (auto ok = made->look(); !ok) return ok.failure();
-  return std::unique_ptr<redis_storage>(std::move(made));
+  return std::unique_ptr<storage>(std::move(made));
 }
 
 }  // namespace caravan

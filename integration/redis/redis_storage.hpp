@@ -34,15 +34,9 @@ struct redis_storage_options {
 ///
 /// Calls to Redis are repeated over new connections for a few seconds; an append that ran, but whose answer was lost, is not
 /// run twice. After backend_failed it may have been written all the same.
-class redis_storage : public storage {
-public:
-  /// Rows that other nodes pushed come in line; take_adopted() gives them out. Returns how many; `most` at once.
-  /// Like append(): one thread at a time for both.
-  virtual expected<std::size_t> adopt(std::size_t most) = 0;
-};
-
+///
 /// Looks once what is there. With an epoch everything that other nodes pushed until then is in line afterwards.
 /// Errors: fenced, backend_failed, not_supported (written by a later version).
-[[nodiscard]] expected<std::unique_ptr<redis_storage>> open_redis_storage(redis_storage_options options);
+[[nodiscard]] expected<std::unique_ptr<storage>> open_redis_storage(redis_storage_options options);
 
 }  // namespace caravan

@@ -1,5 +1,8 @@
 #include "nodes/bench/queue_bench.hpp"
 
+#include "config/redis_address.hpp"
+#include "integration/redis/redis_client.hpp"
+
 #include <caravan/caravan.hpp>
 
 #include <unistd.h>
@@ -77,6 +80,27 @@ private:
   std::filesystem::path path_;
 };
 
+/// Takes away what the queues of this process left in Redis, also when the measure fails.
+class redis_sweeper {
+public:
+  explicit redis_sweeper(std::string url) : url_(std::move(url)) {}
+  ~redis_sweeper() {
+    const auto address = config::parse_redis_address(url_);
+    if (url_.empty() || !address) return;
+    redis_options o;
+    o.address = *address;
+    redis_client c(o);
+    const auto keys = c.command({"KEYS", "caravan:{bench_" + std::to_string(getpid()) + "}:*"});
+    if (!keys) return;
+    for (const auto& k : keys->items) (void)c.command({"UNLINK", k.text});
+  }
+  redis_sweeper(const redis_sweeper&) = delete;
+  redis_sweeper& operator=(const redis_sweeper&) = delete;
+
+private:
+  std::string url_;
+};
+
 expected<queue_bench_result> measure_latency(node& n, std::size_t count) {
   std::mutex mutex;
   std::vector<double> ms;
@@ -107,13 +131,16 @@ expected<queue_bench_result> bench_queue(const queue_bench_options& o) {
   using work = queue_bench_options::work;
   if (o.jobs == 0 || o.producers == 0 || o.workers == 0)
     return {errc::invalid_argument, "jobs, producers and workers must be at least 1"};
+  const bool on_redis = o.backend == "redis";
   const temporary_folder folder(o.folder);
+  const redis_sweeper sweeper(on_redis ? o.redis : "");
   node_options options;
   options.data_dir = folder.path();
   options.use_environment = false;
   options.quiet = true;
   options.config_text = "[queue]\nTYPE = " + o.backend + "\nSYNC = " + o.sync + "\nLENGTH = " + std::to_string(2 * o.jobs + 1'000) +
-                        "\nMAX_WORKERS = " + std::to_string(o.workers) + "\n";
+                        "\nMAX_WORKERS = " + std::to_string(o.workers) + "\nQUEUE_NAME = _" + std::to_string(getpid()) + "\n";
+  if (on_redis) options.config_text += "CONN_STR = `" + o.redis + "`\n";
   auto started = node::start(std::move(options));
   if (!started) return started.failure();
   auto& n = **started;
@@ -169,7 +196,7 @@ expected<queue_bench_result> bench_queue(const queue_bench_options& o) {
     }
   }
   if (!ok) return ok.failure();
-  r.durability = o.backend == "level" ? "level, SYNC = " + o.sync : "none (memory)";
+  r.durability = o.backend == "level" ? "level, SYNC = " + o.sync : on_redis ? "as Redis is set" : "none (memory)";
   return r;
 }
 

@@ -16,6 +16,7 @@ struct queue_bench_options {
   work what = work::single;
   std::string backend = "level";     ///< TYPE
   std::string sync = "interval:1000";///< SYNC, level only
+  std::string redis;                 ///< CONN_STR, redis only; what the queue leaves there is removed
   std::size_t jobs = 200'000;        ///< latency: one push every 5 ms, so far fewer will do
   unsigned producers = 1;            ///< threads that push
   unsigned workers = 1;              ///< MAX_WORKERS

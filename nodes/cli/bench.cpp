@@ -1,4 +1,6 @@
+#include "config/redis_address.hpp"
 #include "integration/leveldb/level_limits.hpp"
+#include "integration/redis/redis_limits.hpp"
 #include "nodes/bench/queue_bench.hpp"
 #include "nodes/cli/client.hpp"
 #include "nodes/cli/verbs.hpp"
@@ -51,6 +53,7 @@ exit_code run_queue(const arguments& given) {
   o.workers = static_cast<unsigned>(std::min<std::size_t>(number(given, "--workers", 1), 1'000));
   o.push_batch = given.has("--push-batch") ? number(given, "--push-batch", 1) : 0;
   o.folder = given.get("--data-dir");
+  o.redis = given.get("--redis", "redis://127.0.0.1:6379/0");
   auto names = given.all("--work");
   if (names.empty())
     for (const auto& [name, what] : works) names.emplace_back(name);
@@ -75,8 +78,27 @@ exit_code run_queue(const arguments& given) {
   return exit_done;
 }
 
+exit_code run_redis_limits(const arguments& given, const std::string& url, std::size_t n) {
+  const auto address = config::parse_redis_address(url);
+  if (!address) throw stop(exit_usage, "--redis: " + address.failure().text);
+  redis_options o;
+  o.address = *address;
+  const auto limits = measure_redis_limits(o, n);
+  if (!limits) throw stop(exit_refused, limits.failure().text);
+  const auto line = [&](const char* what, std::size_t count, double rate) {
+    print(given, {{"bench", "limits"}, {"work", what}, {"backend", "redis"}, {"durability", "as Redis is set"}, {"n", count},
+                  {"jobs_per_s", static_cast<std::int64_t>(rate)}});
+  };
+  line("round_trip", n / 10, limits->round_trip);
+  line("script_one", n / 10, limits->script_one);
+  line("script_pipelined", n, limits->script_pipelined);
+  line("many_values_a_command", n, limits->many_values);
+  return exit_done;
+}
+
 exit_code run_limits(const arguments& given) {
   const auto n = number(given, "--jobs", 500'000);
+  if (const auto url = given.find("--redis")) return run_redis_limits(given, *url, n);
   const std::filesystem::path parent = given.has("--data-dir") ? given.get("--data-dir") : std::filesystem::temp_directory_path().string();
   const auto limits = measure_level_limits((parent / ("caravan-limits-" + std::to_string(getpid()))).string(), n);
   if (!limits) throw stop(exit_refused, limits.failure().text);
@@ -95,11 +117,12 @@ exit_code run_limits(const arguments& given) {
 
 std::vector<verb> bench_verbs() {
   const option as_json{"--json", "", "One JSON object a line"};
+  const option redis{"--redis", "URL", "Which Redis; what the measure leaves there is removed"};
   const option folder{"--data-dir", "DIR", "Where the measured data lie; removed afterwards. Without it: the folder for temporary files"};
   return {
     {"bench", "queue", "Measures queues in this process, as an application uses them; one line a measurement.",
      {{"--work", "WORK", "single, bulk, drain, both, latency or unique; all of them without it", times::any},
-      {"--backend", "TYPE", "level (default) or channel"},
+      {"--backend", "TYPE", "level (default), channel or redis"}, redis,
       {"--sync", "SYNC", "always, interval:MS or never; interval:1000 without it"},
       {"--jobs", "N", "How many; 500000 without it, 1000 for latency"},
       {"--producers", "P", "Threads that push; 1 without it"},
@@ -109,8 +132,8 @@ std::vector<verb> bench_verbs() {
      "caravan bench queue --work single --jobs 100000 --json", run_queue, talks_to::nobody,
      "Payloads are JSON objects of 100 bytes. drain and both count until every job is handled and its acknowledgement is "
      "written. latency pushes one job every 5 ms and measures from before the push to the start of the handler."},
-    {"bench", "limits", "Measures what LevelDB itself does on this machine, to hold the figures of bench queue against.",
-     {{"--jobs", "N", "How many; 500000 without it"}, folder, as_json}, "caravan bench limits --json", run_limits, talks_to::nobody},
+    {"bench", "limits", "Measures what LevelDB, or with --redis Redis, itself does on this machine, to hold the figures of bench queue against.",
+     {{"--jobs", "N", "How many; 500000 without it"}, redis, folder, as_json}, "caravan bench limits --json", run_limits, talks_to::nobody},
   };
 }
 

@@ -10,6 +10,7 @@
   X(queue_control)       \
   X(job)                 \
   X(lock)                \
+  X(cron_preview)        \
   X(config)              \
   X(bench)               \
   X(bench_lock)          \

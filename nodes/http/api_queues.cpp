@@ -23,6 +23,7 @@ ordered_json to_json(const queue_info& i) {
           {"item_type", i.item_type},
           {"unique", i.unique},
           {"phase", i.phase},
+          {"owner", i.owner},
           {"paused_by", i.paused_by},
           {"paused_until", instant_or_null(i.paused_until)},
           {"trouble", i.trouble},

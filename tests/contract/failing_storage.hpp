@@ -81,6 +81,11 @@ public:
   }
   expected<void> close() override { return real_->close(); }
   [[nodiscard]] bool blocks() const noexcept override { return real_->blocks(); }
+  [[nodiscard]] bool shared() const noexcept override { return real_->shared(); }
+  expected<std::size_t> adopt(std::size_t most) override {
+    return guarded<std::size_t>([&] { return real_->adopt(most); });
+  }
+  std::vector<record> take_adopted() override { return real_->take_adopted(); }
 
 private:
   template <class T, class Call>

@@ -135,6 +135,17 @@ expect 0 'bulk .* 1213 ' queue ls
 expect 0 '"delayed": 1' queue inspect mail --json
 finish
 
+# Schedules need no node.
+expect 0 '"at": "2026-11-01T01:30:00-04:00"' cron preview "30 1 * * *" --zone America/New_York --from 2026-10-31T12:00:00Z --json
+expect 0 'second_pass' cron preview "30 1 * * *" --zone America/New_York --from 2026-10-31T12:00:00Z --json
+expect 0 '2026-03-08T02:30:00 +skipped' cron preview "30 2 * * *" --zone America/New_York --from 2026-03-07T12:00:00Z
+expect 0 'sixty runs a minute' cron preview "* * * * * *" --zone UTC
+expect 0 '"at": "2104-02-29T00:00:00Z"' cron preview "0 0 29 2 *" --zone UTC --from 2096-03-01T00:00:00Z --count 1 --json
+expect 1 'no such day in February' cron preview "0 0 30 2 *" --zone UTC
+expect 2 'hour field' cron preview "0 24 * * *" --zone UTC
+expect 2 'time zone "Mars/Base"' cron preview "0 2 * * *" --zone Mars/Base
+expect 2 '1 to 1000' cron preview @daily --count 0
+
 # Tokens: never printed, and the file may hold them.
 printf '[node]\nAUTO_CREATE = true\nDATA_DIR = secured\n[http]\nADDR = 127.0.0.1:0\nADMIN_TOKEN = s3cret-admin\nREAD_TOKEN = s3cret-read\n' >tokens.ini
 start --config tokens.ini

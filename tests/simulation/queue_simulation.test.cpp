@@ -749,10 +749,7 @@ struct world {
         answer(*done);
       }
     } else if (const auto* r = std::get_if<renew_leases>(&word)) {
-      if (chance(2))
-        event("renew", [&] { core->on_renew(*r, at(), fx); });
-      else
-        core->on_renew(*r, at());
+      event("renew", [&] { core->on_renew(*r, at(), fx); });
     }
     return true;
   }

@@ -9,6 +9,7 @@
 #include "integration/storage.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <stdexcept>
@@ -63,6 +64,26 @@ public:
     for (auto* rows : {&waiting_, &delayed_by_id_, &dead_}) rows->erase(id);
   }
 
+  /// As another node would push: it has its id, but is in line only once it is adopted.
+  item_id append_elsewhere(record r, wall_time now) {
+    const std::lock_guard lock(mutex_);
+    r.id = last_ = {std::max(last_.value + 1, first_id_at(now).value)};
+    r.pushed_at = now;
+    r.state = r.due > now ? record_state::delayed : record_state::waiting;
+    incoming_.push_back(std::move(r));
+    return last_;
+  }
+  expected<std::size_t> adopt(std::size_t most) override {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return closed();
+    if (fails()) return failed();
+    return adopt_some(most);
+  }
+  std::vector<record> take_adopted() override {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(adopted_, {});
+  }
+
   expected<std::vector<append_result>> append(std::span<record> records, wall_time now) override {
     const std::lock_guard lock(mutex_);
     if (closed_) return closed();
@@ -72,6 +93,7 @@ public:
       throw std::runtime_error("the model storage throws");
     }
     if (fails()) return failed();
+    adopt_some(incoming_.size());
     std::vector<append_result> results;
     for (auto& r : records) {
       if (const auto known = repeats_.find(r.idempotency_key); !r.idempotency_key.empty() && known != repeats_.end()) {
@@ -184,6 +206,13 @@ public:
     return {};
   }
   [[nodiscard]] bool blocks() const noexcept override { return false; }
+  [[nodiscard]] bool shared() const noexcept override { return is_shared; }
+  bool is_shared = false;
+  /// Another node owns it from now on.
+  void fence() {
+    const std::lock_guard lock(mutex_);
+    fenced_ = true;
+  }
 
 private:
   using row_map = std::map<item_id, record>;
@@ -192,12 +221,25 @@ private:
     wall_time until{};  ///< the epoch: no end
   };
 
+  std::size_t adopt_some(std::size_t most) {
+    std::size_t n = 0;
+    for (; n < most && !incoming_.empty(); ++n) {
+      in(incoming_.front().state)[incoming_.front().id] = incoming_.front();
+      adopted_.push_back(std::move(incoming_.front()));
+      incoming_.pop_front();
+    }
+    return n;
+  }
   [[nodiscard]] bool fails() {
+    if (fenced_) return true;
     if (failing_ == 0) return false;
     --failing_;
     return true;
   }
-  static error failed() { return {errc::backend_failed, "the model storage fails on request"}; }
+  [[nodiscard]] error failed() const {
+    if (fenced_) return {errc::fenced, "another node owns it now"};
+    return {errc::backend_failed, "the model storage fails on request"};
+  }
   static error closed() { return {errc::queue_closed, "the model storage is closed"}; }
   row_map& in(record_state s) {
     return s == record_state::waiting ? waiting_ : s == record_state::delayed ? delayed_by_id_ : dead_;
@@ -218,6 +260,8 @@ private:
   const unique_policy unique_;
   mutable std::mutex mutex_;
   row_map waiting_, delayed_by_id_, dead_;
+  std::deque<record> incoming_;
+  std::vector<record> adopted_;
   std::map<key_digest, held_key> keys_;
   std::map<std::string, item_id> repeats_;
   item_id last_;
@@ -226,6 +270,7 @@ private:
   std::size_t throwing_ = 0;
   std::size_t appends_ = 0;
   bool closed_ = false;
+  bool fenced_ = false;
 };
 
 }  // namespace caravan::test

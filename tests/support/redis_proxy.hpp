@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -46,11 +47,13 @@ public:
   }
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
-  /// `chance`: of 1, for errors and lose_replies.
+  /// `chance`: of 1, for errors and lose_replies. In force when it returns.
   void set(mode m, double chance = 0) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     mode_ = m;
     chance_ = chance;
+    in_force_ = false;
+    changed_.wait(lock, [&] { return in_force_; });
   }
   [[nodiscard]] std::size_t injected() const { return injected_; }
 
@@ -150,6 +153,8 @@ private:
       {
         const std::lock_guard lock(mutex_);
         m = mode_;
+        in_force_ = true;
+        changed_.notify_all();
       }
       if (m == mode::refuse) links_.clear();
       std::vector<pollfd> fds{{listener_, POLLIN, 0}};
@@ -176,6 +181,8 @@ private:
   std::mutex mutex_;
   mode mode_ = mode::pass;
   double chance_ = 0;
+  bool in_force_ = true;
+  std::condition_variable changed_;
   std::atomic<std::size_t> injected_{0};
   std::mt19937_64 random_;
   std::vector<std::unique_ptr<link>> links_;
