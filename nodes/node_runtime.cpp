@@ -127,6 +127,9 @@ node_runtime::node_runtime(const node_options& options) : ini_(read_configuratio
   if (shares_queues(ini_, settings_)) prepare_mesh(*caf_config_, {c.tls_cert, c.tls_key, c.tls_ca});
   system_ = std::make_unique<caf::actor_system>(*caf_config_);
   try {
+    auto opened_locks = lock_host::open({system_.get(), log_.get(), &clock(), settings_.node.name, settings_.locks});
+    if (!opened_locks) throw exception(opened_locks.failure());
+    locks_ = std::move(*opened_locks);
     for (const auto& q : settings_.queues) {
       auto handler = runner_of(q.handler);
       if (!handler) throw exception(handler.failure());
@@ -301,6 +304,7 @@ std::vector<std::string> node_runtime::not_ready() const {
   }
   for (const auto& q : all())
     if (auto text = q->trouble_text(); !text.empty()) wrong.push_back(std::move(text));
+  if (auto text = locks_->trouble_text(); !text.empty()) wrong.push_back(std::move(text));
   return wrong;
 }
 
@@ -326,6 +330,7 @@ std::size_t node_runtime::stop() {
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < queues.size(); ++i) threads.emplace_back([&, i] { left[i] = queues[i]->stop(); });
   }
+  if (locks_) locks_->stop();  // after the handlers, which may lock
   std::size_t running = 0;
   for (const auto n : left) running += n;
   return running;

@@ -2,6 +2,7 @@
 
 #include "config/ini.hpp"
 #include "config/node_settings.hpp"
+#include "nodes/lock_host.hpp"
 #include "nodes/log.hpp"
 #include "nodes/queue_host.hpp"
 #include "toolbox/clock.hpp"
@@ -56,6 +57,8 @@ public:
   /// In the order of their ids.
   [[nodiscard]] std::vector<std::shared_ptr<hosted_queue>> all() const;
 
+  [[nodiscard]] lock_host& locks() { return *locks_; }
+
   /// Empty: it takes and hands out work. Else what is wrong, one sentence each.
   [[nodiscard]] std::vector<std::string> not_ready() const;
 
@@ -86,6 +89,7 @@ private:
   std::unique_ptr<node_log> log_;
   std::unique_ptr<caf::actor_system_config> caf_config_;
   std::unique_ptr<caf::actor_system> system_;
+  std::unique_ptr<lock_host> locks_;
   std::unique_ptr<http::server> http_;
   std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();
 

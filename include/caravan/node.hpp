@@ -7,6 +7,7 @@
 ///   mails.push({"ann@example.org", "hello"});
 
 #include <caravan/error.hpp>
+#include <caravan/locks.hpp>
 #include <caravan/queue.hpp>
 
 #include <chrono>
@@ -70,6 +71,9 @@ public:
   [[nodiscard]] std::shared_ptr<queue_port> find_queue(std::uint64_t id) const;
   /// Flushes every queue; the first failure is the answer, but all are tried.
   expected<void> flush_all(std::chrono::milliseconds timeout);
+
+  /// As [global_lock] says: of this node, or of all that share its Redis.
+  [[nodiscard]] caravan::locks locks();
 
   /// Stops claiming, waits SHUTDOWN_TIMEOUT for handlers, closes the storages. Returns how many handlers still run.
   std::size_t stop();

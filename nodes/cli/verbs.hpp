@@ -10,9 +10,11 @@
   X(queue_control)       \
   X(cluster)             \
   X(job)                 \
+  X(lock)                \
   X(cron_preview)        \
   X(config)              \
   X(bench)               \
+  X(bench_lock)          \
   X(help)
 
 namespace caravan::cli {
