@@ -51,8 +51,24 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+/// What cannot be read may hold a password anywhere.
+std::string what_may_be_shown(std::string_view text) {
+  const auto scheme_end = text.find("://");
+  if (scheme_end == std::string_view::npos) return text.find_first_of("@:") == std::string_view::npos ? mask_secrets(text) : "***";
+  const auto authority = scheme_end + 3;
+  if (text.find_first_of(" \t") != std::string_view::npos) return std::string(text.substr(0, authority)) + "***";
+  if (text.find('@') != std::string_view::npos) return mask_secrets(text);
+  // Without an @ this is host:port, or user:password of which a # cut off the rest.
+  const auto colon = text.find(':', authority);
+  const auto end = std::min(text.find_first_of("/?,", authority), text.size());
+  if (colon >= end || text.substr(colon + 1, end - colon - 1).find_first_not_of("0123456789") == std::string_view::npos) return mask_secrets(text);
+  return std::string(text.substr(0, colon + 1)) + "***";
+}
+
 error refuse(std::string_view text, std::string cause) {
-  return {errc::invalid_argument, "invalid connection string \"" + mask_secrets(text) + "\": " + std::move(cause) +
+  if (text.find("://") != std::string_view::npos && text.find('@') == std::string_view::npos && cause.starts_with("a port is"))
+    cause += " (a # or ; begins a comment: a value that holds one stands in backquotes)";
+  return {errc::invalid_argument, "invalid connection string \"" + what_may_be_shown(text) + "\": " + std::move(cause) +
                                       "; write for example redis://127.0.0.1:6379/0"};
 }
 
@@ -294,7 +310,11 @@ std::string mask_secrets(std::string_view text) {
     from += 3;
     const auto end = std::min(out.find_first_of(" \t\n\"'", from), out.size());
     const auto at = std::string_view(out).substr(0, end).rfind('@');
-    if (at == std::string::npos || at < from) continue;
+    if (at == std::string::npos || at < from) {
+      // "://:" begins a password; without its @ it was cut off, as by a # that begins a comment.
+      if (from < end && out[from] == ':') out.replace(from + 1, end - from - 1, hidden);
+      continue;
+    }
     const auto colon = out.find(':', from);
     const auto start = colon < at ? colon + 1 : from;
     if (start < at) {

@@ -130,6 +130,16 @@ CAF_TEST(no text shows a password) {
   }
 }
 
+CAF_TEST(what cannot be read never shows a password) {
+  for (const auto* text : {"redis://:LongSecret", "redis://user:LongSecret", "redis://:Long Secret@Hid@h:2137x/0", "rediz:u:LongSecret@h:1/0",
+                           "redis://u:LongSecret@h:x", "redis:u:LongSecret", "LongSecret@h:1"}) {
+    const auto no = parse_redis_address(text);
+    CAF_REQUIRE(!no);
+    CAF_CHECK_EQUAL(no.failure().text.find("Secret") == std::string::npos ? "" : no.failure().text, "");
+  }
+  CAF_CHECK_EQUAL(mask_secrets("CONN_STR = redis://:LongSecret"), "CONN_STR = redis://:***");
+}
+
 CAF_TEST(secrets in any text are masked) {
   CAF_CHECK_EQUAL(mask_secrets("redis://u:p@h:1/0"), "redis://u:***@h:1/0");
   CAF_CHECK_EQUAL(mask_secrets("redis://:p@h"), "redis://:***@h");

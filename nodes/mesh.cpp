@@ -80,6 +80,24 @@ std::string probe(const std::string& host, std::uint16_t port) {
 
 }  // namespace
 
+namespace {
+
+std::pair<std::string, std::uint16_t> split_address(const std::string& address) {
+  const auto colon = address.rfind(':');
+  if (colon == std::string::npos) return {address, 0};
+  auto host = address.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  return {host, static_cast<std::uint16_t>(std::strtoul(address.c_str() + colon + 1, nullptr, 10))};
+}
+
+}  // namespace
+
+std::string probe_address(const std::string& address) {
+  const auto [host, port] = split_address(address);
+  if (port == 0) return "the address has no port";
+  return probe(host, port);
+}
+
 void prepare_mesh(caf::actor_system_config& config, const mesh_tls& tls) {
   config.load<caf::io::middleman>();
   // Both, and on every node: one alone detects nothing, or cuts healthy links.
@@ -176,11 +194,8 @@ private:
 
   expected<queue_actor> look(const job& j) {
     const auto& p = j.peer;
-    const auto colon = p.address.rfind(':');
-    if (colon == std::string::npos) return about(p, errc::invalid_argument, "the address has no port");
-    auto host = p.address.substr(0, colon);
-    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-    const auto port = static_cast<std::uint16_t>(std::strtoul(p.address.c_str() + colon + 1, nullptr, 10));
+    const auto [host, port] = split_address(p.address);
+    if (port == 0) return about(p, errc::invalid_argument, "the address has no port");
     if (auto why = probe(host, port); !why.empty()) return about(p, errc::backend_failed, "cannot be reached: " + why);
     caf::scoped_actor self{system_};
     expected<node_actor> node{errc::backend_failed, ""};

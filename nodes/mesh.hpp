@@ -32,6 +32,9 @@ struct mesh_peer {
   std::string address;
 };
 
+/// Whether anybody listens at HOST:PORT; empty: yes, else why not. At most half a second, and what the resolver takes.
+[[nodiscard]] std::string probe_address(const std::string& address);
+
 /// Loads CAF's modules. Before the actor system exists.
 void prepare_mesh(caf::actor_system_config& config, const mesh_tls& tls);
 

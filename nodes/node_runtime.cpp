@@ -7,6 +7,7 @@
 #include "integration/http_client/http_runner.hpp"
 #include "integration/process/exec_runner.hpp"
 #include "integration/redis/redis_client.hpp"
+#include "integration/redis/redis_nodes.hpp"
 #include "messages/type_ids.hpp"
 #include "nodes/foreign_thread.hpp"
 #include "nodes/http/api.hpp"
@@ -240,9 +241,16 @@ expected<std::shared_ptr<ownership>> node_runtime::ownership_at(const std::strin
   o.max_connections = 16;
   {
     redis_client first(o);
-    const auto warnings = first.check();
-    if (!warnings) return warnings.failure();
+    const auto warnings = first.check(10, [this](const error& why) { log_->warn("redis", why.text + "; waiting for it"); });
+    if (!warnings) return {warnings.failure().code, warnings.failure().text + "; start it, or correct the connection string"};
     for (const auto& w : *warnings) log_->warn("redis", w);
+    // Two of one name would take each other's queues for their own in every list.
+    const auto others = redis_nodes(first).list();
+    if (!others) return others.failure();
+    for (const auto& n : *others)
+      if (n.name == settings_.node.name && n.incarnation != incarnation_ && n.alive && probe_address(n.address).empty())
+        return {errc::conflict, "[node] NAME = " + n.name + ": a node of that name runs already, at " + n.address +
+                                  (n.http.empty() ? "" : " (HTTP at " + n.http + ")") + "; give each node a name of its own"};
   }
   if (!mesh_) {
     const auto& c = settings_.cluster;

@@ -216,6 +216,7 @@ private:
   void run(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       std::vector<std::pair<entry_ptr, owner_core::action>> due;
+      std::vector<entry_ptr> look;
       announce();
       {
         std::unique_lock lock(mutex_);
@@ -226,6 +227,7 @@ private:
           if (std::exchange(e->doubtful, false) && e->core.owns()) what = owner_core::action::renew;
           if (what == owner_core::action::acquire && me_.cordoned) {
             e->core.on_held(lease_ / 3, now);
+            look.push_back(e);
             continue;
           }
           if (what != owner_core::action::none)
@@ -233,11 +235,13 @@ private:
           else if (const auto at = e->core.next_wake())
             next = std::min(next, *at);
         }
-        if (due.empty()) {
+        if (due.empty() && look.empty()) {
           wake_.wait_until(lock, next);
           continue;
         }
       }
+      for (const auto& e : look)
+        if (const auto who = e->owner.look()) e->tell([&](const listener& l) { l.held_by(*who); });
       error why;
       for (const auto& [e, what] : due) {
         if (stop.stop_requested()) return;
@@ -262,7 +266,12 @@ private:
   // No text: Redis answered.
   error acquire(const entry_ptr& e) {
     const auto sent = steady_clock::now();
-    const auto claim = e->owner.acquire(lease_);
+    bool after_trouble = false;
+    {
+      const std::lock_guard lock(mutex_);
+      after_trouble = e->core.in_trouble();
+    }
+    const auto claim = e->owner.acquire(lease_, after_trouble);
     if (!claim) {
       failed(e, claim.failure());
       return claim.failure();

@@ -119,7 +119,8 @@ public:
   [[nodiscard]] std::string trouble_text() const override {
     if (const auto q = mine())
       if (auto text = q->trouble_text(); !text.empty()) return text;
-    return standby_.health->text();
+    if (auto text = standby_.health->text(); !text.empty()) return text;
+    return link_health_.text();
   }
 
   expected<void> attach(std::shared_ptr<runner> handler, const std::string& item_type) override {
@@ -224,6 +225,7 @@ public:
       p = std::exchange(pool_, nullptr);
       retiring.swap(retiring_);
     }
+    if (q) keep_pause(*q);
     auto left = q ? q->stop() : 0;
     if (p) left += end_pool(*parts_.system, p, parts_.settings.shutdown_timeout);
     parts_.shared->give_up(place_);
@@ -357,7 +359,11 @@ private:
     std::unique_lock lock(mutex_);
     auto parts = parts_;
     lock.unlock();
+    const auto handler = std::exchange(parts.handler, nullptr);
     auto q = make_actor_queue(std::move(parts), std::move(*opened), std::move(right));
+    take_pause(*q);  // before anything is handed out
+    if (handler) (void)q->attach(handler, parts_.item_type);
+    link_health_.clear();
     drop_link(parts_.node);
     lock.lock();
     mine_ = q;
@@ -393,9 +399,26 @@ private:
     return {};
   }
 
+  // The next owner finds it in the queue's numbers.
+  void keep_pause(actor_queue& q) {
+    const auto info = q.info();
+    if (!info || info->phase != "paused") return;
+    const auto until = std::chrono::floor<std::chrono::milliseconds>(info->paused_until).time_since_epoch().count();
+    (void)parts_.shared->client()->command({"HSET", meta_key(), "paused", std::to_string(until)});
+  }
+  void take_pause(actor_queue& q) {
+    const auto kept = parts_.shared->client()->command({"HGET", meta_key(), "paused"});
+    if (!kept || !kept->is_text()) return;
+    const auto until = std::chrono::system_clock::time_point{std::chrono::milliseconds{std::strtoll(kept->text.c_str(), nullptr, 10)}};
+    (void)q.pause(until);
+    (void)parts_.shared->client()->command({"HDEL", meta_key(), "paused"});
+  }
+  [[nodiscard]] std::string meta_key() const { return "caravan:{" + parts_.settings.queue_full_name + "}:meta"; }
+
   // What runs may end; what is left is handed out again by the next owner.
   void hand_over(actor_queue& q, const move_queue& m) {
     const auto begun = std::chrono::steady_clock::now();
+    keep_pause(q);
     q.abandon();
     const auto ok = parts_.shared->hand_over(place_, m.to);
     const auto ms = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun).count();
@@ -461,14 +484,21 @@ private:
       const std::lock_guard lock(mutex_);
       searching_ = false;
       if (stopped_ || mine_) return;
-      if (owner_.incarnation != peer.incarnation) found = error{errc::conflict, "it changed meanwhile"};
+      if (owner_.incarnation != peer.incarnation) found = error{errc::not_found, "another node owns it meanwhile"};
     }
     if (!found) {
       // Its lease decides whether it lives; until then the way to it may come back.
+      if (found.failure().code != errc::not_found) {
+        const auto text = "queue \"" + name() + "\": its owner cannot be reached, so nothing is handled on this node: " + found.failure().text;
+        if (!std::exchange(link_told_, true)) parts_.log->warn("cluster", text, {{"queue", name()}});
+        link_health_.set(text);
+      }
       look_for_owner(found.failure().code == errc::not_found ? opening_delay
                                                              : long_delay);  // an owner opens the queue first
       return;
     }
+    link_health_.clear();
+    if (std::exchange(link_told_, false)) parts_.log->info("cluster", "its owner can be reached again", {{"queue", name()}});
     drop_link(peer.name);  // a pool that is left counts on the old way
     const foreign_thread here;
     caf::anon_send(standby_.link, set_owner{peer.name, *found});
@@ -519,7 +549,7 @@ private:
     if (text.empty())
       standby_.health->clear();
     else
-      standby_.health->set("queue \"" + name() + "\": " + text);
+      standby_.health->set(text.starts_with("queue \"") ? text : "queue \"" + name() + "\": " + text);
     const bool before = std::exchange(in_trouble_, !text.empty());
     if (before == in_trouble_) return;
     if (in_trouble_)
@@ -556,6 +586,8 @@ private:
   std::shared_ptr<actor_queue> mine_;  ///< while this node owns it
   mesh_peer owner_;                    ///< as far as this node knows
   worker_pool_actor pool_;             ///< of this node, for another owner
+  trouble link_health_;
+  bool link_told_ = false;             ///< only the mesh's thread
   bool linked_ = false;                ///< there is a way to the owner
   bool searching_ = false;
   std::vector<std::jthread> retiring_;

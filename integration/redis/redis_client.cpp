@@ -24,6 +24,15 @@ bool is_passing(const redis_value& v) {
   return false;
 }
 
+std::string remedy_for(std::string_view text) {
+  if (text.starts_with("OOM")) return "; its memory is full: raise its maxmemory, or let workers catch up";
+  if (text.starts_with("WRONGTYPE") || text.find("WRONGTYPE") != std::string_view::npos)
+    return "; another program uses a key that begins with caravan: remove it there, or use another database";
+  if (text.starts_with("MISCONF")) return "; it cannot write to its disk: see its log";
+  if (text.starts_with("NOPERM")) return "; its ACL forbids that to this user: allow ~caravan:* and +@all";
+  return {};
+}
+
 std::string place_of(const config::redis_address& a) {
   if (a.kind == config::redis_kind::unix_socket) return "unix:" + a.socket_path + "/" + std::to_string(a.db);
   std::string out;
@@ -77,7 +86,7 @@ public:
             full = on_noscript();
             continue;
           } else if (reply->is_error()) {
-            return {errc::backend_failed, "redis " + c->peer() + ": " + reply->text};
+            return {errc::backend_failed, "redis " + c->peer() + ": " + reply->text + remedy_for(reply->text)};
           } else {
             return reply;
           }
@@ -171,9 +180,10 @@ expected<redis_value> redis_client::eval(const redis_script& script, std::span<c
   return reply;
 }
 
-expected<std::vector<std::string>> redis_client::check(int attempts) {
+expected<std::vector<std::string>> redis_client::check(int attempts, const std::function<void(const error&)>& on_wait) {
   error why;
   for (int i = 0; i < attempts; ++i) {
+    if (i > 0 && on_wait) on_wait(why);
     if (i > 0 && !impl_->rest(1s)) return impl_->closed_error();
     bool refused = false;
     auto made = redis_connection::open(impl_->options, &refused);

@@ -42,7 +42,8 @@ public:
 
   /// Connects once and looks at the server: version at least 6, not a cluster. Tried `attempts` times, a second apart.
   /// Returns warnings for the log, e.g. a maxmemory-policy that evicts what was acknowledged.
-  [[nodiscard]] expected<std::vector<std::string>> check(int attempts = 10);
+  /// `on_wait`: called with the reason before each pause. May be empty.
+  [[nodiscard]] expected<std::vector<std::string>> check(int attempts = 10, const std::function<void(const error&)>& on_wait = {});
 
   /// An error reply is backend_failed.
   [[nodiscard]] expected<redis_value> command(std::span<const std::string_view> words);

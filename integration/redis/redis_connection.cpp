@@ -157,7 +157,10 @@ expected<std::unique_ptr<redis_connection>> redis_connection::open_one(const red
   if (a.db != 0) {
     const auto reply = made->ask({"SELECT", std::to_string(a.db)}, until);
     if (!reply) return reply.failure();
-    if (reply->is_error()) return refused_by(to.text(), "database " + std::to_string(a.db), *reply);
+    if (reply->is_error()) {
+      if (refused) *refused = !reply->text.starts_with("LOADING");
+      return refused_by(to.text(), "database " + std::to_string(a.db), *reply);
+    }
   }
   const auto named = made->ask({"CLIENT", "SETNAME", options.client_name}, until);
   if (!named) return named.failure();

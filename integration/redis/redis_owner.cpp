@@ -10,14 +10,14 @@ namespace caravan {
 namespace scripts = redis_queue_scripts;
 
 redis_owner::redis_owner(redis_client& client, const std::string& queue_full_name, std::string node)
-    : client_(client), queue_(queue_full_name), node_(std::move(node)), channel_(redis_queue_keys(queue_, {}).news()) {}
+    : client_(client), queue_(queue_full_name), node_(std::move(node)), db_(client.options().address.db), channel_(redis_queue_keys(queue_, {}, db_).news()) {}
 
 const std::string& redis_owner::channel() const { return channel_; }
 
-expected<redis_owner::claim> redis_owner::acquire(std::chrono::milliseconds lease) {
-  const redis_queue_keys keys(queue_, {});
+expected<redis_owner::claim> redis_owner::acquire(std::chrono::milliseconds lease, bool after_trouble) {
+  const redis_queue_keys keys(queue_, {}, db_);
   const auto ms = std::to_string(lease.count());
-  const std::string_view args[] = {node_, ms};
+  const std::string_view args[] = {node_, ms, after_trouble ? "1" : "0"};
   const auto answer = client_.eval(scripts::acquire, keys.all, args);
   if (!answer) return answer.failure();
   claim c;
@@ -35,8 +35,16 @@ expected<redis_owner::claim> redis_owner::acquire(std::chrono::milliseconds leas
   return c;
 }
 
+expected<std::string> redis_owner::look() {
+  const auto answer = client_.command({"GET", redis_queue_keys(queue_, {}, db_).all[11]});
+  if (!answer) return answer.failure();
+  const auto& text = answer->text;  // "EPOCH NODE"
+  const auto from = text.find(' ');
+  return from == std::string::npos ? std::string() : text.substr(from + 1);
+}
+
 expected<std::size_t> redis_owner::renew(std::uint64_t epoch, std::chrono::milliseconds lease) {
-  const redis_queue_keys keys(queue_, {});
+  const redis_queue_keys keys(queue_, {}, db_);
   const auto e = std::to_string(epoch);
   const auto ms = std::to_string(lease.count());
   const std::string_view args[] = {e, node_, ms};
@@ -47,7 +55,7 @@ expected<std::size_t> redis_owner::renew(std::uint64_t epoch, std::chrono::milli
 }
 
 expected<void> redis_owner::give_up(std::uint64_t epoch, std::string_view to) {
-  const redis_queue_keys keys(queue_, {});
+  const redis_queue_keys keys(queue_, {}, db_);
   const auto e = std::to_string(epoch);
   const std::string_view args[] = {e, to};
   const auto answer = client_.eval(scripts::give_up, keys.all, args);

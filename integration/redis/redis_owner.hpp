@@ -21,8 +21,11 @@ public:
     std::string holder;                 ///< then: who
     std::chrono::milliseconds left{0};  ///< and for how long, if it is not renewed
   };
-  /// Takes the place if it is free.
-  [[nodiscard]] expected<claim> acquire(std::chrono::milliseconds lease);
+  /// Takes the place if it is free. `after_trouble`: Redis did not answer until now, perhaps nobody's renewal went through, so the
+  /// last owner gets two seconds to come back: it need not repeat what it did meanwhile.
+  [[nodiscard]] expected<claim> acquire(std::chrono::milliseconds lease, bool after_trouble = false);
+  /// Who has it; empty: nobody.
+  [[nodiscard]] expected<std::string> look();
   /// Extends the lease, also one that ran out if nobody took over since. `fenced`: somebody did.
   /// Returns how many pushes of other nodes wait for adoption.
   [[nodiscard]] expected<std::size_t> renew(std::uint64_t epoch, std::chrono::milliseconds lease);
@@ -37,6 +40,7 @@ private:
   redis_client& client_;
   std::string queue_;
   std::string node_;
+  unsigned db_;
   std::string channel_;
 };
 

@@ -10,7 +10,8 @@ namespace caravan {
 
 struct redis_queue_keys {
   redis_queue_keys() = default;
-  redis_queue_keys(const std::string& queue_full_name, const std::string& set_full_name)
+  /// `db`: channels are common to all databases of a server, so its number is part of the channel's name.
+    redis_queue_keys(const std::string& queue_full_name, const std::string& set_full_name, unsigned db)
       : prefix("caravan:{" + queue_full_name + "}:"),
         all{prefix + "meta",
             prefix + "items",
@@ -25,7 +26,7 @@ struct redis_queue_keys {
             prefix + "idempotency:times",
             prefix + "owner",
             prefix + "damaged",
-            prefix + "news"} {}
+            prefix + "news:" + std::to_string(db)} {}
 
   std::string prefix;
   /// As every script takes them: KEYS[1] to KEYS[14], in the order of redis_queue_scripts.cpp.

@@ -17,8 +17,9 @@ namespace caravan::redis_queue_scripts {
 #define CARAVAN_COUNTS                                                                                    \
   "local function counts(...)\n"                                                                          \
   "  local m = redis.call('HMGET', meta, 'ms', 'seq')\n"                                                  \
+  "  local t = redis.call('TIME')\n"  \
   "  return {0, redis.call('ZCARD', waiting), redis.call('ZCARD', delayed), redis.call('ZCARD', dead),\n" \
-  "          redis.call('HINCRBY', meta, 'version', 1), m[1] or '0', m[2] or '0', ...}\n"                 \
+  "          tonumber(t[1]) * 1000000 + tonumber(t[2]), m[1] or '0', m[2] or '0', ...}\n"                 \
   "end\n"
 
 #define CARAVAN_FENCE "if redis.call('HGET', meta, 'epoch') ~= ARGV[1] then return {1} end\n"
@@ -52,7 +53,7 @@ namespace caravan::redis_queue_scripts {
 // next_id(): above the last one (ms, seq), and not before the call's first ms. Its first 12 digits seldom change and
 // are kept.
 #define CARAVAN_NEXT_ID                                                                                 \
-  "local ms, seq, head = tonumber(m[2] or '0'), tonumber(m[3] or '0'), m[6]\n"                          \
+  "local ms, seq, head = tonumber(m[2] or '0'), tonumber(m[3] or '0'), m[5]\n"                          \
   "local digits = '0123456789abcdefghjkmnpqrstvwxyz'\n"                                                 \
   "local function encode(value, length)\n"                                                              \
   "  local out = ''\n"                                                                                  \
@@ -88,11 +89,11 @@ namespace caravan::redis_queue_scripts {
 const redis_script append("append", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_BULK R"lua(
 local epoch, lifetime, window = ARGV[1], tonumber(ARGV[6]), tonumber(ARGV[7])
 local now, policy, length, full = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[8]), ARGV[10] == 'full'
-local m = redis.call('HMGET', meta, 'epoch', 'ms', 'seq', 'version', 'caller', 'head', 'call', 'answer')
+local m = redis.call('HMGET', meta, 'epoch', 'ms', 'seq', 'caller', 'head', 'call', 'answer')
 local client, number = ARGV[2], ARGV[11]
 -- The last call of the owner is kept beside its other numbers, that of any other node by itself and for a while.
 local seen_key = epoch == '0' and string.sub(meta, 1, -5) .. 'call:' .. client
-local whose, last, answered = m[5], m[7], m[8]
+local whose, last, answered = m[4], m[6], m[7]
 if seen_key then
   local seen = redis.call('GET', seen_key)
   whose = seen and client
@@ -233,13 +234,14 @@ if stored > 0 then
   end
 end
 local text = stored == n and ('A' .. (first_id or '')) or ('M' .. table.concat(letters))
-local version = tonumber(m[4] or '0') + 1
+local t = redis.call('TIME')
+local version = tonumber(t[1]) * 1000000 + tonumber(t[2])
 local last_ms = string.format('%.0f', ms)
 if seen_key then
-  redis.call('HSET', meta, 'ms', last_ms, 'seq', seq, 'head', head or '', 'version', version)
+  redis.call('HSET', meta, 'ms', last_ms, 'seq', seq, 'head', head or '')
   redis.call('SET', seen_key, number .. '|' .. text, 'PX', 600000)
 else
-  redis.call('HSET', meta, 'ms', last_ms, 'seq', seq, 'head', head or '', 'version', version, 'caller', client, 'call', number, 'answer', text)
+  redis.call('HSET', meta, 'ms', last_ms, 'seq', seq, 'head', head or '', 'caller', client, 'call', number, 'answer', text)
 end
 return {0, redis.call('ZCARD', waiting), redis.call('ZCARD', delayed), redis.call('ZCARD', dead), version, last_ms, tostring(seq), text}
 )lua");
@@ -248,12 +250,14 @@ return {0, redis.call('ZCARD', waiting), redis.call('ZCARD', delayed), redis.cal
 // pushes are. ARGV: epoch, client, first ms of a new id, number of the client's call, then bodies. Answer as above, but
 // the counts of delayed and dead rows are -1.
 const redis_script append_plain("append_plain", CARAVAN_PRELUDE R"lua(
-local m = redis.call('HMGET', meta, 'epoch', 'ms', 'seq', 'version', 'caller', 'head', 'call', 'answer')
+local m = redis.call('HMGET', meta, 'epoch', 'ms', 'seq', 'caller', 'head', 'call', 'answer')
 if m[1] ~= ARGV[1] then return {1} end
 local number = ARGV[4]
-if m[5] == ARGV[2] then
-  local answered = m[7] == number and m[8] or tonumber(m[7]) > tonumber(number) and 'X'
-  if answered then return {0, redis.call('ZCARD', waiting), -1, -1, tonumber(m[4] or '0'), m[2] or '0', m[3] or '0', answered} end
+local t = redis.call('TIME')
+local version = tonumber(t[1]) * 1000000 + tonumber(t[2])
+if m[4] == ARGV[2] then
+  local answered = m[6] == number and m[7] or tonumber(m[6]) > tonumber(number) and 'X'
+  if answered then return {0, redis.call('ZCARD', waiting), -1, -1, version, m[2] or '0', m[3] or '0', answered} end
 end
 if redis.call('EXISTS', incoming) == 1 then return {3} end
 )lua" CARAVAN_NEXT_ID R"lua(
@@ -279,9 +283,8 @@ else
   end
   text = 'A' .. bodies[1]
 end
-local version = tonumber(m[4] or '0') + 1
 local last_ms = string.format('%.0f', ms)
-redis.call('HSET', meta, 'ms', last_ms, 'seq', seq, 'head', head, 'version', version, 'caller', ARGV[2], 'call', number, 'answer', text)
+redis.call('HSET', meta, 'ms', last_ms, 'seq', seq, 'head', head, 'caller', ARGV[2], 'call', number, 'answer', text)
 return {0, redis.call('ZCARD', waiting), -1, -1, version, last_ms, tostring(seq), text}
 )lua");
 
@@ -478,7 +481,7 @@ end
 return counts()
 )lua");
 
-// ARGV: node (what others see; its first word is its name), lease ms. Answer: {0, epoch} or {4, who holds it, ms left}.
+// ARGV: node (what others see; its first word is its name), lease ms, "1": Redis was away, so the last owner is to have its turn first. Answer: {0, epoch} or {4, who holds it, ms left}.
 // A queue that was moved by hand stays where it was moved to, as long as that node is alive.
 // The epoch grows with Redis' clock too: a Redis that lost its data must not give out an old one again.
 const redis_script acquire("acquire", CARAVAN_PRELUDE R"lua(
@@ -491,6 +494,7 @@ if held then
     return {0, epoch}
   end
 end
+if ARGV[3] == '1' and redis.call('HEXISTS', meta, 'epoch') == 1 then return {4, '', 2000} end
 local time = redis.call('TIME')
 local ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local pin = redis.call('HGET', meta, 'pin')

@@ -75,7 +75,7 @@ class redis_storage final : public storage {
 public:
   explicit redis_storage(redis_storage_options o)
       : options_(std::move(o)),
-        keys_(options_.queue_full_name, options_.set_full_name),
+        keys_(options_.queue_full_name, options_.set_full_name, options_.client->options().address.db),
         epoch_(std::to_string(options_.epoch)),
         policy_(text_of(options_.unique.kind)) {
     std::random_device random;
@@ -161,7 +161,7 @@ private:
       return n;
     };
     const std::lock_guard lock(mutex_);
-    if (v.items[4].number <= version_) return;
+    if (v.items[4].number < version_) return;  // by Redis' clock, in microseconds
     version_ = v.items[4].number;
     counts_.waiting = number(1);
     if (v.items[2].number >= 0) counts_.delayed = number(2);
