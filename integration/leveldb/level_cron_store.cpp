@@ -39,7 +39,7 @@ bool is_locked(const leveldb::Status& s) {
 level_cron_store::level_cron_store(options o) : options_(std::move(o)), quiet_(std::make_unique<no_log>()) {}
 level_cron_store::~level_cron_store() = default;
 
-expected<std::unique_ptr<level_cron_store>> level_cron_store::open(options o) {
+expected<std::unique_ptr<level_cron_store>> level_cron_store::in_folder(options o) {
   std::error_code ec;
   std::filesystem::create_directories(o.folder, ec);
   if (ec)

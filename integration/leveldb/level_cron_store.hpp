@@ -24,7 +24,7 @@ public:
     std::function<void(std::chrono::milliseconds)> sleep{};
   };
   /// Errors: conflict (another process has the folder), backend_failed (the disk refuses, or what is there is damaged).
-  [[nodiscard]] static expected<std::unique_ptr<level_cron_store>> open(options o);
+  [[nodiscard]] static expected<std::unique_ptr<level_cron_store>> in_folder(options o);
   ~level_cron_store() override;
 
 private:

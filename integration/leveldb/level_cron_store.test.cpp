@@ -18,7 +18,7 @@ namespace {
 constexpr cron_time noon = sys_days{2026y / 2 / 10} + 12h;
 
 std::unique_ptr<level_cron_store> open_store(const std::string& folder) {
-  return std::move(level_cron_store::open({folder, [](milliseconds) {}}).value());
+  return std::move(level_cron_store::in_folder({folder, [](milliseconds) {}}).value());
 }
 
 cron_bed bed() {
@@ -45,7 +45,7 @@ CAF_TEST(a folder belongs to one at a time) {
   const temp_folder folder;
   const auto first = open_store(folder.path().string());
   int waits = 0;
-  const auto second = level_cron_store::open({folder.path().string(), [&](milliseconds) { ++waits; }});
+  const auto second = level_cron_store::in_folder({folder.path().string(), [&](milliseconds) { ++waits; }});
   CAF_REQUIRE(!second);
   CAF_CHECK(second.failure().code == errc::conflict);
   CAF_CHECK_EQUAL(waits, 100);
@@ -55,7 +55,7 @@ CAF_TEST(a damaged folder is told and left alone) {
   const temp_folder folder;
   open_store(folder.path().string())->open("task", {}, noon).value();
   std::ofstream(folder.path() / "CURRENT") << "nonsense\n";
-  const auto again = level_cron_store::open({folder.path().string(), {}});
+  const auto again = level_cron_store::in_folder({folder.path().string(), {}});
   CAF_REQUIRE(!again);
   CAF_CHECK(again.failure().code == errc::backend_failed);
 }
