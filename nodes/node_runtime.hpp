@@ -2,6 +2,7 @@
 
 #include "config/ini.hpp"
 #include "config/node_settings.hpp"
+#include "nodes/cron_host.hpp"
 #include "nodes/log.hpp"
 #include "nodes/queue_host.hpp"
 #include "toolbox/clock.hpp"
@@ -56,10 +57,13 @@ public:
   /// In the order of their ids.
   [[nodiscard]] std::vector<std::shared_ptr<hosted_queue>> all() const;
 
+  /// The tasks that run at set times.
+  [[nodiscard]] const std::shared_ptr<cron_host>& tasks() const { return cron_; }
+
   /// Empty: it takes and hands out work. Else what is wrong, one sentence each.
   [[nodiscard]] std::vector<std::string> not_ready() const;
 
-  /// Stops HTTP, then every queue. Returns how many handlers still run.
+  /// Stops HTTP, then the tasks, then every queue. Returns how many handlers still run.
   std::size_t stop();
 
   [[nodiscard]] const config::settings& settings() const { return settings_; }
@@ -83,6 +87,7 @@ private:
   std::unique_ptr<node_log> log_;
   std::unique_ptr<caf::actor_system_config> caf_config_;
   std::unique_ptr<caf::actor_system> system_;
+  std::shared_ptr<cron_host> cron_;
   std::unique_ptr<http::server> http_;
   std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();
 

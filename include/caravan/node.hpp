@@ -6,6 +6,7 @@
 ///   auto mails = node.create_unique_queue<mail>("mail", [](std::vector<mail>& batch) { for (auto& m : batch) send(m); });
 ///   mails.push({"ann@example.org", "hello"});
 
+#include <caravan/cron.hpp>
 #include <caravan/error.hpp>
 #include <caravan/queue.hpp>
 
@@ -70,6 +71,9 @@ public:
   [[nodiscard]] std::shared_ptr<queue_port> find_queue(std::uint64_t id) const;
   /// Flushes every queue; the first failure is the answer, but all are tried.
   expected<void> flush_all(std::chrono::milliseconds timeout);
+
+  /// The tasks that run at set times; those of [cron.NAME] have begun already.
+  [[nodiscard]] caravan::cron cron() const;
 
   /// Stops claiming, waits SHUTDOWN_TIMEOUT for handlers, closes the storages. Returns how many handlers still run.
   std::size_t stop();
