@@ -1,12 +1,14 @@
 #include "nodes/cron_host.hpp"
 
 #include "config/read_cron.hpp"
+#include "config/values.hpp"
 #include "integration/leveldb/level_cron_store.hpp"
 #include "integration/memory/memory_cron_store.hpp"
 #include "integration/redis/redis_cron_store.hpp"
 #include "messages/caf_error.hpp"
 #include "nodes/cron_maintenance.hpp"
 #include "nodes/foreign_thread.hpp"
+#include "nodes/node_runtime.hpp"
 
 #include <caf/all.hpp>
 
@@ -412,7 +414,7 @@ void cron_host::on_notice(std::function<void(const task_notice&)> function) {
   sinks_->function = std::move(function);
 }
 
-config::problems check_cron_actions(const config::ini& from) {
+config::problems check_tasks(const config::ini& from) {
   config::problems found;
   config::problems others;  // told by config::check
   for (const auto& s : config::read_cron(from, seconds_of(toolbox::real_clock::shared()), others)) {

@@ -2,7 +2,6 @@
 
 #include "actors/cron/cron_shell.hpp"
 #include "config/ini.hpp"
-#include "config/problem.hpp"
 #include "nodes/cron_actions.hpp"
 #include "nodes/log.hpp"
 #include "nodes/queue_host.hpp"
@@ -88,8 +87,5 @@ private:
   bool shared_ = false;
   bool stopped_ = false;
 };
-
-/// What is wrong with the actions of the configured tasks: commands, URLs and items that are none.
-[[nodiscard]] config::problems check_cron_actions(const config::ini& from);
 
 }  // namespace caravan

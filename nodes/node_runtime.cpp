@@ -8,6 +8,7 @@
 #include "integration/process/exec_runner.hpp"
 #include "integration/redis/redis_client.hpp"
 #include "messages/type_ids.hpp"
+#include "nodes/cron_host.hpp"
 #include "nodes/foreign_thread.hpp"
 #include "nodes/http/api.hpp"
 #include "nodes/http/server/server.hpp"
@@ -59,7 +60,7 @@ config::ini read_configuration(const node_options& options) {
     parsed.content.set("node", "DATA_DIR", std::filesystem::absolute(options.data_dir).string(), {"--data-dir", 0, {}});
   auto found = config::check(parsed);
   for (auto& p : check_handlers(parsed.content)) config::report(found, std::move(p));
-  for (auto& p : check_cron_actions(parsed.content)) config::report(found, std::move(p));
+  for (auto& p : check_tasks(parsed.content)) config::report(found, std::move(p));
   if (config::has_errors(found)) throw exception(config::to_error(found));
   return std::move(parsed.content);
 }
@@ -309,6 +310,12 @@ std::vector<std::shared_ptr<hosted_queue>> node_runtime::all() const {
   }
   std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a->id() < b->id(); });
   return list;
+}
+
+std::shared_ptr<cron_port> node_runtime::tasks() const { return cron_; }
+std::vector<std::string> node_runtime::tasks_without_function() const { return cron_->without_function(); }
+std::chrono::milliseconds node_runtime::tasks_patience() const {
+  return cron_->active() ? cron_host::stop_patience : 0ms;
 }
 
 std::vector<std::string> node_runtime::not_ready() const {

@@ -2,11 +2,11 @@
 
 #include "config/ini.hpp"
 #include "config/node_settings.hpp"
-#include "nodes/cron_host.hpp"
 #include "nodes/log.hpp"
 #include "nodes/queue_host.hpp"
 #include "toolbox/clock.hpp"
 
+#include <caravan/cron.hpp>
 #include <caravan/error.hpp>
 #include <caravan/node.hpp>
 
@@ -28,8 +28,12 @@ namespace http {
 class server;
 }
 
+class cron_host;
+
 /// What is wrong with the HANDLERs of the configured queues: commands and URLs that no handler can be made of.
 [[nodiscard]] config::problems check_handlers(const config::ini& from);
+/// What is wrong with the actions of the configured tasks: commands, URLs and items that are none.
+[[nodiscard]] config::problems check_tasks(const config::ini& from);
 
 /// A node put together: settings, log, actor system, queues, HTTP. The public class `node` and the command line stand on
 /// this. Thread safe once constructed.
@@ -58,7 +62,11 @@ public:
   [[nodiscard]] std::vector<std::shared_ptr<hosted_queue>> all() const;
 
   /// The tasks that run at set times.
-  [[nodiscard]] const std::shared_ptr<cron_host>& tasks() const { return cron_; }
+  [[nodiscard]] std::shared_ptr<cron_port> tasks() const;
+  /// Sections of tasks without an action, for which no function was added (yet).
+  [[nodiscard]] std::vector<std::string> tasks_without_function() const;
+  /// How long stop() waits for runs of tasks.
+  [[nodiscard]] std::chrono::milliseconds tasks_patience() const;
 
   /// Empty: it takes and hands out work. Else what is wrong, one sentence each.
   [[nodiscard]] std::vector<std::string> not_ready() const;

@@ -9,6 +9,7 @@
   X(queue_show)          \
   X(queue_control)       \
   X(job)                 \
+  X(cron)                \
   X(cron_preview)        \
   X(config)              \
   X(bench)               \

@@ -60,6 +60,7 @@ void add_api(http::server& web, node_runtime& node) {
   http::add_health_routes(a);
   http::add_queue_routes(a);
   http::add_job_routes(a);
+  http::add_cron_routes(a);
 }
 
 }  // namespace caravan

@@ -25,6 +25,7 @@ struct api {
 
 void add_queue_routes(api a);
 void add_job_routes(api a);
+void add_cron_routes(api a);
 void add_health_routes(api a);
 
 /// A handler for one queue of this node; answers 404 by itself.
