@@ -329,19 +329,21 @@ expected<Reply> cron_host::ask(Message message, std::chrono::milliseconds longes
 
 expected<void> cron_host::add(const std::string& name, task_options options, task_function function) {
   if (!function) return {errc::invalid_argument, "task \"" + name.substr(0, 80) + "\": it has no function"};
-  auto made = make(name, options, std::move(function), false);
-  if (!made) return made.failure();
-  local_cron_actor actor;
+  std::optional<expected<add_cron_task>> made;
   {
     const std::lock_guard lock(mutex_);
+    // The configuration goes with the node.
+    if (stopped_) return {errc::queue_closed, "this node is stopping; ask another one"};
+    made.emplace(make(name, options, std::move(function), false));
+    if (!*made) return made->failure();
     cron_core tried = passive_;
     cron_effects none;
-    if (auto ok = tried.add(made->task, parts_.clock->wall(), none); !ok) return ok;
+    if (auto ok = tried.add((*made)->task, parts_.clock->wall(), none); !ok) return ok;
     if (auto ok = activate(); !ok) return about(name, ok.failure());
     passive_ = std::move(tried);
-    tasks_.push_back(*made);
+    tasks_.push_back(**made);
   }
-  const auto done = ask<ack>(std::move(*made), patience);
+  const auto done = ask<ack>(std::move(**made), patience);
   if (!done) return done.failure();
   return {};
 }
