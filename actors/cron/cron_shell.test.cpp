@@ -142,10 +142,13 @@ CAF_TEST(a task runs at each of its times and the timer follows the virtual cloc
 }
 
 CAF_TEST(no timer gathers behind the first) {
-  begin({task_of("tidy", "* * * * *"), task_of("rare", "@yearly")});
-  for (int i = 0; i < 20; ++i) must<cron_list>(cron, get_cron_list{});
-  pass(10min, 1s);
-  CAF_CHECK_LESS(timers(), 8u);
+  begin({task_of("rare", "@yearly"), task_of("never", "")});
+  pass(1min, 1s);  // CAF keeps the time limit of an answered request until it is over
+  for (int i = 0; i < 20; ++i) {
+    CAF_CHECK(ask<ack>(cron, change_cron{"none", cron_change::run, "ann"})->failure);
+    pass(10s, 1s);
+  }
+  CAF_CHECK_LESS(timers(), 3u);
 }
 
 CAF_TEST(a task runs by hand although it is disabled and only once at a time) {
