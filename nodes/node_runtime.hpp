@@ -2,6 +2,7 @@
 
 #include "config/ini.hpp"
 #include "config/node_settings.hpp"
+#include "nodes/lock_host.hpp"
 #include "nodes/log.hpp"
 #include "nodes/queue_host.hpp"
 #include "toolbox/clock.hpp"
@@ -68,8 +69,13 @@ public:
   /// How long stop() waits for runs of tasks.
   [[nodiscard]] std::chrono::milliseconds tasks_patience() const;
 
+  [[nodiscard]] lock_host& locks() { return *locks_; }
+
   /// Empty: it takes and hands out work. Else what is wrong, one sentence each.
   [[nodiscard]] std::vector<std::string> not_ready() const;
+
+  /// Where queues of this node are shared; more than one where they name different Redis. Empty: this node stands alone.
+  [[nodiscard]] std::vector<std::shared_ptr<ownership>> shared_places() const;
 
   /// Stops HTTP, then the tasks, then every queue. Returns how many handlers still run.
   std::size_t stop();
@@ -95,6 +101,7 @@ private:
   std::unique_ptr<node_log> log_;
   std::unique_ptr<caf::actor_system_config> caf_config_;
   std::unique_ptr<caf::actor_system> system_;
+  std::unique_ptr<lock_host> locks_;
   std::shared_ptr<cron_host> cron_;
   std::unique_ptr<http::server> http_;
   std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();
@@ -103,7 +110,7 @@ private:
   const std::string incarnation_;       ///< of this start, for other nodes
   std::unique_ptr<mesh> mesh_;          ///< where queues are shared
   std::map<std::string, std::shared_ptr<ownership>> ownerships_;  ///< by the Redis; under opening_
-  std::mutex opening_;  ///< one queue is opened at a time; look-ups do not wait for that
+  mutable std::mutex opening_;  ///< one queue is opened at a time; look-ups do not wait for that
   std::map<std::string, std::shared_ptr<hosted_queue>, std::less<>> queues_;
   std::uint64_t next_id_ = 1;
   bool stopping_ = false;

@@ -6,5 +6,6 @@
 #include <caravan/cron.hpp>
 #include <caravan/error.hpp>
 #include <caravan/item_id.hpp>
+#include <caravan/locks.hpp>
 #include <caravan/node.hpp>
 #include <caravan/queue.hpp>

@@ -8,6 +8,7 @@
 
 #include <caravan/cron.hpp>
 #include <caravan/error.hpp>
+#include <caravan/locks.hpp>
 #include <caravan/queue.hpp>
 
 #include <chrono>
@@ -74,6 +75,8 @@ public:
 
   /// The tasks that run at set times; those of [cron.NAME] have begun already.
   [[nodiscard]] caravan::cron cron() const;
+  /// As [global_lock] says: of this node, or of all that share its Redis.
+  [[nodiscard]] caravan::locks locks();
 
   /// Stops claiming, waits SHUTDOWN_TIMEOUT for handlers, closes the storages. Returns how many handlers still run.
   std::size_t stop();

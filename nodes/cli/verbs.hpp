@@ -8,11 +8,14 @@
   X(push)                \
   X(queue_show)          \
   X(queue_control)       \
+  X(cluster)             \
   X(job)                 \
+  X(lock)                \
   X(cron)                \
   X(cron_preview)        \
   X(config)              \
   X(bench)               \
+  X(bench_lock)          \
   X(help)
 
 namespace caravan::cli {
