@@ -9,9 +9,8 @@
 
 namespace caravan {
 
-using cron_actor =
-    caf::typed_actor<caf::replies_to<get_cron_list>::with<cron_list>,
-                     caf::replies_to<get_cron_history>::with<cron_history>, caf::replies_to<change_cron>::with<ack>,
-                     caf::replies_to<stop_cron>::with<ack>>;
+using cron_actor = caf::typed_actor<caf::replies_to<get_cron_list>::with<cron_list>,
+                                    caf::replies_to<get_cron_history>::with<cron_history>,
+                                    caf::replies_to<change_cron>::with<ack>, caf::replies_to<stop_cron>::with<ack>>;
 
 }  // namespace caravan

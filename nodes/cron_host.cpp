@@ -68,13 +68,14 @@ expected<task_settings> own_settings(const config::own_keys& own, const std::vec
 
 cron_function call_of(task_function function, task_settings settings) {
   return [function = std::move(function), settings = std::move(settings)](const cron_run& run, const cron_call& call) {
-    const auto done = function({run.task, run.id, run.token, run.occurrence, to_string(run.trigger), run.who, call.stop,
-                                settings});
+    const auto done =
+        function({run.task, run.id, run.token, run.occurrence, to_string(run.trigger), run.who, call.stop, settings});
     return done ? cron_result{cron_outcome::finished, *done} : cron_result{cron_outcome::error, done.failure().text};
   };
 }
 
-std::optional<schedule> parsed(const std::string& text, const schedule_options& options, std::optional<error>& failure) {
+std::optional<schedule> parsed(const std::string& text, const schedule_options& options,
+                               std::optional<error>& failure) {
   if (text.empty()) return std::nullopt;
   auto made = schedule::parse(text, options);
   if (made) return *made;
@@ -143,8 +144,8 @@ expected<add_cron_task> cron_host::make(const std::string& name, const task_opti
   if (!s) return about(name, s.failure());
   if (function && s->action != config::cron_action::none)
     return error{errc::invalid_argument, "task \"" + name + "\": it is a function" +
-                                             (built_in ? " of this program" : "") +
-                                             ", and [cron." + name + "] sets PUSH, EXEC or HTTP; remove one of them"};
+                                             (built_in ? " of this program" : "") + ", and [cron." + name +
+                                             "] sets PUSH, EXEC or HTTP; remove one of them"};
   const auto section = "cron." + name;
   // [cron] ENABLED must not start what nobody asked for.
   if (built_in)
@@ -156,7 +157,8 @@ expected<add_cron_task> cron_host::make(const std::string& name, const task_opti
   std::optional<error> failure;
   const bool own = !s->schedule.empty();
   const auto zone = s->time_zone.empty() ? options.zone : s->time_zone;
-  out.task.when = parsed(own ? s->schedule : options.schedule, {own ? s->dialect : options.dialect, zone, name}, failure);
+  out.task.when =
+      parsed(own ? s->schedule : options.schedule, {own ? s->dialect : options.dialect, zone, name}, failure);
   if (failure) return about(name, *failure);
   for (const auto& k : options.keys) out.task.keys.push_back(k.name);
   out.work.timeout = s->timeout;
@@ -210,8 +212,8 @@ expected<void> cron_host::begin() {
   if (auto ok = register_sections(); !ok) return ok;
   const auto names = config::cron_names(*parts_.configuration);
   const bool any = tasks_.size() > built_in || std::any_of(tasks_.begin(), tasks_.end(), [&](const auto& t) {
-    return std::find(names.begin(), names.end(), t.task.name) != names.end();
-  });
+                     return std::find(names.begin(), names.end(), t.task.name) != names.end();
+                   });
   if (!any) return {};
   return activate();
 }
@@ -230,8 +232,8 @@ std::vector<std::string> cron_host::without_function() const {
 expected<std::shared_ptr<cron_store>> cron_host::open_store() {
   const auto type = config::read_cron_store(*parts_.configuration);
   if (!type) return type.failure();
-  const bool use_redis = *type == config::cron_store_type::redis ||
-                         (*type == config::cron_store_type::automatic && !parts_.redis.empty());
+  const bool use_redis =
+      *type == config::cron_store_type::redis || (*type == config::cron_store_type::automatic && !parts_.redis.empty());
   if (use_redis) {
     if (parts_.redis.empty())
       return error{errc::invalid_argument, "[cron] STORE = redis: no Redis is named; set CONN_STR in [redis]"};
@@ -355,7 +357,8 @@ expected<std::vector<task_info>> cron_host::list() {
     if (!actor_) {
       std::vector<task_info> out;
       for (const auto& s : passive_.list(parts_.clock->wall())) {
-        const auto at = std::find_if(tasks_.begin(), tasks_.end(), [&](const auto& t) { return t.task.name == s.name; });
+        const auto at =
+            std::find_if(tasks_.begin(), tasks_.end(), [&](const auto& t) { return t.task.name == s.name; });
         out.push_back(to_task_info(s, at == tasks_.end() ? std::string() : at->action));
       }
       return out;
@@ -427,9 +430,9 @@ config::problems check_tasks(const config::ini& from) {
                       : s.action == config::cron_action::exec ? "EXEC"
                                                               : "HTTP";
     const auto own = from.locate("cron." + s.name, key);
-    config::report(found, {config::severity::error, own.what ? own.what->where : config::origin{},
-                           "[cron." + s.name + "] " + key, made.failure().text,
-                           "if it holds ; or #, which begin a comment, put the value in backquotes"});
+    config::report(
+        found, {config::severity::error, own.what ? own.what->where : config::origin{}, "[cron." + s.name + "] " + key,
+                made.failure().text, "if it holds ; or #, which begin a comment, put the value in backquotes"});
   }
   return found;
 }

@@ -23,9 +23,9 @@ struct cron_host_parts {
   node_log* log = nullptr;              ///< likewise
   const toolbox::clock* clock = nullptr;
   const config::ini* configuration = nullptr;
-  std::string node;      ///< its name
+  std::string node;  ///< its name
   std::string data_dir;
-  std::string redis;     ///< CONN_STR of the Redis that the node uses; empty: none
+  std::string redis;  ///< CONN_STR of the Redis that the node uses; empty: none
   std::function<expected<std::shared_ptr<queue_port>>(const std::string&)> queue_of;
   std::function<std::vector<std::shared_ptr<hosted_queue>>()> queues;
 };

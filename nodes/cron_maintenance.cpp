@@ -146,8 +146,10 @@ expected<check_result> check(storage& store, const std::stop_token& stop) {
     for (std::size_t i = 0; i < states.size(); ++i)
       if (rows[i] != counted[i])
         out.wrong += (out.wrong.empty() ? "" : ", ") + std::to_string(counted[i]) + " " +
-                     std::string(i == 0 ? "waiting" : i == 1 ? "delayed" : "dead") + " are counted and " +
-                     std::to_string(rows[i]) + " are there";
+                     std::string(i == 0   ? "waiting"
+                                 : i == 1 ? "delayed"
+                                          : "dead") +
+                     " are counted and " + std::to_string(rows[i]) + " are there";
     if (out.wrong.empty()) break;  // else once more: work may have gone on in between and look the same
   }
   return out;
@@ -193,8 +195,7 @@ std::vector<maintenance_task> maintenance_tasks(const maintenance_parts& parts) 
       {"delete_old_dead_jobs",
        {.description = "Deletes dead jobs that were pushed long ago",
         .schedule = "0 3 * * *",
-        .keys = {queue,
-                 {"OLDER_THAN", std::chrono::nanoseconds(std::chrono::hours(24 * 30)), "Since their push"}}},
+        .keys = {queue, {"OLDER_THAN", std::chrono::nanoseconds(std::chrono::hours(24 * 30)), "Since their push"}}},
        with_parts(delete_old_dead_jobs)},
   };
 }

@@ -72,8 +72,9 @@ void start_run(pointer self, const cron_run& run) {
   };
   const auto work = s.works.find(run.task);
   if (work == s.works.end() || !s.parts.runs->start(run, work->second.work, over))
-    self->send(self, cron_run_over{run.task, run.token,
-                                   {cron_outcome::error, "the machine gives no thread for it; raise its limits"}});
+    self->send(self,
+               cron_run_over{
+                   run.task, run.token, {cron_outcome::error, "the machine gives no thread for it; raise its limits"}});
 }
 
 void schedule_tick(pointer self) {

@@ -32,16 +32,15 @@ struct cron_run_over {
 };
 
 /// As the node has it, with what never leaves the process.
-using local_cron_actor =
-    cron_actor::extend<caf::replies_to<add_cron_task>::with<ack>, caf::reacts_to<cron_tick>,
-                       caf::reacts_to<cron_run_over>>;
+using local_cron_actor = cron_actor::extend<caf::replies_to<add_cron_task>::with<ack>, caf::reacts_to<cron_tick>,
+                                            caf::reacts_to<cron_run_over>>;
 
 struct cron_parts {
   cron_core::options options;
   cron_store_actor store;
   std::shared_ptr<cron_runs> runs;
-  const toolbox::clock* clock = nullptr;  ///< for wall-clock time; outlives the actor
-  std::vector<add_cron_task> tasks;       ///< checked: one that is refused is told by a notice
+  const toolbox::clock* clock = nullptr;             ///< for wall-clock time; outlives the actor
+  std::vector<add_cron_task> tasks;                  ///< checked: one that is refused is told by a notice
   std::function<void(const cron_notice&)> notice{};  ///< may be empty; must not block
   std::function<void(const cron_record&)> record{};  ///< likewise
 };

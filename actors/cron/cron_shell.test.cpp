@@ -23,7 +23,9 @@ public:
     timeouts.push_back(work.timeout);
     return true;
   }
-  void ask_stop(const std::string& task, std::uint64_t token) override { asked.push_back(task + " " + std::to_string(token)); }
+  void ask_stop(const std::string& task, std::uint64_t token) override {
+    asked.push_back(task + " " + std::to_string(token));
+  }
   void end(std::size_t which, cron_result result = {}) {
     ends.at(which)(started.at(which).task, started.at(which).token, std::move(result));
   }
@@ -233,7 +235,7 @@ CAF_TEST(a run without a thread is a failure with a notice) {
   CAF_CHECK(notices[0].text.find("no thread") != std::string::npos);
 }
 
-CAF_TEST(a task that comes later runs too and a second of its name does not) {
+CAF_TEST(a task that comes later runs too and a second of its name does not ) {
   begin({});
   auto late = task_of("late", "* * * * *");
   late.work.timeout = 7s;

@@ -50,12 +50,10 @@ cron_store_actor::behavior_type cron_store_behavior(pointer self, std::shared_pt
       [self](const cron_renewal& x) {
         return ask<cron_view>(self, [&](auto& s, auto now) { return s.renew(x.task, x.token, x.lease, now); });
       },
-      [self](const cron_end& x) {
-        return ask<cron_ended>(self, [&](auto& s, auto now) { return s.finish(x, now); });
-      },
+      [self](const cron_end& x) { return ask<cron_ended>(self, [&](auto& s, auto now) { return s.finish(x, now); }); },
       [self](const cron_pause& x) {
-        return ask<cron_view>(
-            self, [&](auto& s, auto now) { return s.set_paused(x.task, x.paused, x.who, x.cursor, now); });
+        return ask<cron_view>(self,
+                              [&](auto& s, auto now) { return s.set_paused(x.task, x.paused, x.who, x.cursor, now); });
       },
   };
 }

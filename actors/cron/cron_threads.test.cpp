@@ -58,8 +58,12 @@ cron_result until_stopped(const cron_run&, const cron_call& call) {
 CAF_TEST(what a function answers or throws is told) {
   answers got;
   cron_threads threads;
-  CAF_CHECK(threads.start(run_of("a", 1), {[](auto&, auto&) { return cron_result{cron_outcome::finished, "well"}; }}, got.taker()));
-  CAF_CHECK(threads.start(run_of("b", 2), {[](auto&, auto&) -> cron_result { throw std::runtime_error("no luck"); }}, got.taker()));
+  CAF_CHECK(threads.start(run_of("a", 1), {[](auto&, auto&) {
+                            return cron_result{cron_outcome::finished, "well"};
+                          }},
+                          got.taker()));
+  CAF_CHECK(threads.start(run_of("b", 2), {[](auto&, auto&) -> cron_result { throw std::runtime_error("no luck"); }},
+                          got.taker()));
   CAF_CHECK(threads.start(run_of("c", 3), {[](auto&, auto&) -> cron_result { throw 42; }}, got.taker()));
   CAF_CHECK_EQUAL(got.wait(1).message, "well");
   CAF_CHECK_EQUAL(got.wait(2).message, "it threw: no luck");
@@ -103,12 +107,13 @@ CAF_TEST(the end waits for what is bounded and leaves the others alone) {
                              return cron_result{};
                            }},
                            got.taker()));
-  CAF_CHECK(threads->start(run_of("bounded", 2), {[&](const cron_run& r, const cron_call& c) {
-                             auto out = until_stopped(r, c);
-                             bounded_ended = true;
-                             return out;
-                           },
-                           0ms, true},
+  CAF_CHECK(threads->start(run_of("bounded", 2),
+                           {[&](const cron_run& r, const cron_call& c) {
+                              auto out = until_stopped(r, c);
+                              bounded_ended = true;
+                              return out;
+                            },
+                            0ms, true},
                            got.taker()));
   CAF_CHECK_EQUAL(threads->close(), 1u);
   CAF_CHECK(bounded_ended);

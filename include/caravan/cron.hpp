@@ -1,12 +1,14 @@
 #pragma once
 
-/// Tasks that run at set times: functions of the application, beside those that [cron.NAME] defines by PUSH, EXEC, HTTP.
+/// Tasks that run at set times: functions of the application, beside those that [cron.NAME] defines by PUSH, EXEC,
+/// HTTP.
 ///
-///   node.cron().add("report", {.description = "Mails the daily report", .schedule = "0 6 * * *", .zone = "Europe/Berlin"},
+///   node.cron().add("report", {.description = "Mails the daily report", .schedule = "0 6 * * *", .zone =
+///   "Europe/Berlin"},
 ///                   [](const caravan::task_run& run) { send_report(run.occurrence); }).value();
 ///
-/// Schedules are in <caravan/schedule.hpp>; how a cluster runs each occurrence once stands in docs/cron.md. All nodes of a
-/// cluster must have the same tasks. Times are UTC; the epoch means none.
+/// Schedules are in <caravan/schedule.hpp>; how a cluster runs each occurrence once stands in docs/cron.md. All nodes
+/// of a cluster must have the same tasks. Times are UTC; the epoch means none.
 
 #include <caravan/error.hpp>
 #include <caravan/schedule.hpp>
@@ -32,8 +34,8 @@ using task_time = std::chrono::sys_time<std::chrono::milliseconds>;
 /// added, and so is a key that the task does not have.
 struct task_key {
   using value_type = std::variant<std::string, bool, std::int64_t, std::chrono::nanoseconds>;
-  std::string name;         ///< "OLDER_THAN"; "SUB.KEY" for a KEY in [cron.NAME.SUB]
-  value_type fallback;      ///< of std::chrono::nanoseconds: "90", "10m", "1h30m" may be written
+  std::string name;           ///< "OLDER_THAN"; "SUB.KEY" for a KEY in [cron.NAME.SUB]
+  value_type fallback;        ///< of std::chrono::nanoseconds: "90", "10m", "1h30m" may be written
   std::string description{};  ///< one line for people
 };
 
@@ -64,12 +66,12 @@ private:
 /// What a function is told. Valid during the call.
 struct task_run {
   const std::string& task;
-  const std::string& id;        ///< "report@2026-03-29T04:00:00Z#17"
-  std::uint64_t token;          ///< grows with each run: a place that the run writes to can refuse a smaller one
-  schedule::time occurrence;    ///< the instant it was scheduled for, not that of the call
-  std::string_view trigger;     ///< schedule, missed, start, manual, queued
-  const std::string& who;       ///< who asked for it; empty: the schedule
-  std::stop_token stop;         ///< at TIMEOUT, when its lease is lost, when the node stops
+  const std::string& id;      ///< "report@2026-03-29T04:00:00Z#17"
+  std::uint64_t token;        ///< grows with each run: a place that the run writes to can refuse a smaller one
+  schedule::time occurrence;  ///< the instant it was scheduled for, not that of the call
+  std::string_view trigger;   ///< schedule, missed, start, manual, queued
+  const std::string& who;     ///< who asked for it; empty: the schedule
+  std::stop_token stop;       ///< at TIMEOUT, when its lease is lost, when the node stops
   const task_settings& settings;
 };
 
@@ -106,8 +108,8 @@ struct task_info {
   task_time next{};
   task_run_info running;
   task_run_info last;
-  std::string status;         ///< running, finished, cancelled, error, lost; empty: it never ran
-  std::uint64_t runs = 0;     ///< on all nodes
+  std::string status;      ///< running, finished, cancelled, error, lost; empty: it never ran
+  std::uint64_t runs = 0;  ///< on all nodes
   std::uint64_t failures = 0;
   std::vector<std::pair<std::string, std::uint64_t>> missed;  ///< by reason; what this node knows of
 };
@@ -115,10 +117,10 @@ struct task_info {
 /// A line of a task's history: a run that ended on this node, or what this node knows not to have run.
 struct task_event {
   std::string task;
-  std::string what;           ///< finished, error, cancelled; no_node, overlap, skipped, lost: it did not run
-  task_time occurrence{};     ///< the first one, if there are several
-  task_time until{};          ///< the last one
-  std::uint64_t count = 1;    ///< at most 1000
+  std::string what;         ///< finished, error, cancelled; no_node, overlap, skipped, lost: it did not run
+  task_time occurrence{};   ///< the first one, if there are several
+  task_time until{};        ///< the last one
+  std::uint64_t count = 1;  ///< at most 1000
   std::uint64_t token = 0;
   std::string trigger;
   std::string node;
@@ -157,12 +159,12 @@ class cron {
 public:
   explicit cron(std::shared_ptr<cron_port> port) : port_(std::move(port)) {}
 
-  /// `function(run)` returns nothing, a text for the list, expected<void> or expected<std::string>; an exception fails the
-  /// run. It is called on a thread of its own and may block, but should end soon after run.stop is asked; a stopping node
-  /// waits 10 s for it. Never two calls at once for one task, in the whole cluster.
-  /// ENABLED, TIMEOUT, OVERLAP ... come from [cron.NAME] over [cron].
-  /// conflict: there is a task of this name. invalid_argument: no description, a schedule that is none or never fires, a
-  /// wrong key or value in its section. backend_failed: the store cannot be opened. Nothing is changed then.
+  /// `function(run)` returns nothing, a text for the list, expected<void> or expected<std::string>; an exception fails
+  /// the run. It is called on a thread of its own and may block, but should end soon after run.stop is asked; a
+  /// stopping node waits 10 s for it. Never two calls at once for one task, in the whole cluster. ENABLED, TIMEOUT,
+  /// OVERLAP ... come from [cron.NAME] over [cron]. conflict: there is a task of this name. invalid_argument: no
+  /// description, a schedule that is none or never fires, a wrong key or value in its section. backend_failed: the
+  /// store cannot be opened. Nothing is changed then.
   template <class Function>
   expected<void> add(const std::string& name, task_options options, Function function) {
     return port_->add(name, std::move(options),
@@ -200,8 +202,8 @@ public:
   expected<void> resume(const std::string& task, const std::string& who = "the application") const {
     return port_->resume(task, who);
   }
-  /// Called for each failure, and for a success where NOTICE_ON_SUCCESS is set, beside the log. On a thread of the node:
-  /// it must not block, throw, or ask for anything here. A second function replaces the first.
+  /// Called for each failure, and for a success where NOTICE_ON_SUCCESS is set, beside the log. On a thread of the
+  /// node: it must not block, throw, or ask for anything here. A second function replaces the first.
   void on_notice(std::function<void(const task_notice&)> function) const { port_->on_notice(std::move(function)); }
 
 private:

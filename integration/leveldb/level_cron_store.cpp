@@ -30,9 +30,7 @@ error failed(const std::string& folder, const leveldb::Status& s) {
           "cron store " + folder + ": " + s.ToString() + "; see whether the disk is full or refuses"};
 }
 
-bool is_locked(const leveldb::Status& s) {
-  return s.IsIOError() && s.ToString().find("/LOCK") != std::string::npos;
-}
+bool is_locked(const leveldb::Status& s) { return s.IsIOError() && s.ToString().find("/LOCK") != std::string::npos; }
 
 }  // namespace
 
@@ -43,8 +41,8 @@ expected<std::unique_ptr<level_cron_store>> level_cron_store::in_folder(options 
   std::error_code ec;
   std::filesystem::create_directories(o.folder, ec);
   if (ec)
-    return error{errc::backend_failed, "cron store " + o.folder + ": cannot be created: " + ec.message() +
-                                           "; let this user write there"};
+    return error{errc::backend_failed,
+                 "cron store " + o.folder + ": cannot be created: " + ec.message() + "; let this user write there"};
   std::unique_ptr<level_cron_store> store(new level_cron_store(std::move(o)));
   if (auto ok = store->open_engine(); !ok) return ok.failure();
   return store;

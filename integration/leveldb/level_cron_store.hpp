@@ -14,8 +14,8 @@ class Logger;
 
 namespace caravan {
 
-/// Rows in a LevelDB folder of their own, for a node that shares its tasks with nobody. Every change is synced before it
-/// is answered. One process at a time. Thread safe.
+/// Rows in a LevelDB folder of their own, for a node that shares its tasks with nobody. Every change is synced before
+/// it is answered. One process at a time. Thread safe.
 class level_cron_store final : public cron_row_store {
 public:
   struct options {
@@ -38,7 +38,8 @@ private:
   const options options_;
   std::mutex mutex_;
   std::unique_ptr<leveldb::Logger> quiet_;
-  std::unique_ptr<leveldb::DB> db_;  ///< null after a failed write: the engine is not written to again before it was reopened
+  std::unique_ptr<leveldb::DB>
+      db_;  ///< null after a failed write: the engine is not written to again before it was reopened
 };
 
 }  // namespace caravan

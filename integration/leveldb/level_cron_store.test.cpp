@@ -37,9 +37,7 @@ cron_bed bed() {
 
 }  // namespace
 
-CAF_TEST(it keeps the contract) {
-  check_cron_store_contract(bed);
-}
+CAF_TEST(it keeps the contract) { check_cron_store_contract(bed); }
 
 CAF_TEST(a folder belongs to one at a time) {
   const temp_folder folder;

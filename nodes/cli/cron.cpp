@@ -48,8 +48,15 @@ exit_code run_ls(const arguments& given) {
     print_json(answer);
     return exit_done;
   }
-  table t({{"TASK"}, {"STATE"}, {"SCHEDULE"}, {"NEXT"}, {"LAST"}, {"STATUS"}, {"RUNS", side::right},
-           {"FAILED", side::right}, {"DESCRIPTION"}});
+  table t({{"TASK"},
+           {"STATE"},
+           {"SCHEDULE"},
+           {"NEXT"},
+           {"LAST"},
+           {"STATUS"},
+           {"RUNS", side::right},
+           {"FAILED", side::right},
+           {"DESCRIPTION"}});
   for (const auto& x : answer["tasks"]) {
     const auto state = state_of(x);
     t.add({text(x, "name"),
@@ -67,16 +74,18 @@ exit_code run_ls(const arguments& given) {
 }
 
 void print_history(const json& task) {
-  table t({{"OCCURRENCE"}, {"WHAT"}, {"COUNT", side::right}, {"TRIGGER"}, {"STARTED"}, {"ENDED"}, {"NODE"}, {"WHO"}, {"MESSAGE"}});
+  table t({{"OCCURRENCE"},
+           {"WHAT"},
+           {"COUNT", side::right},
+           {"TRIGGER"},
+           {"STARTED"},
+           {"ENDED"},
+           {"NODE"},
+           {"WHO"},
+           {"MESSAGE"}});
   for (const auto& e : task["history"])
-    t.add({second(text(e, "occurrence")),
-           status_cell(text(e, "what")),
-           number(e, "count"),
-           text(e, "trigger", "-"),
-           second(text(e, "started", "-")),
-           second(text(e, "ended", "-")),
-           text(e, "node"),
-           text(e, "who", "-"),
+    t.add({second(text(e, "occurrence")), status_cell(text(e, "what")), number(e, "count"), text(e, "trigger", "-"),
+           second(text(e, "started", "-")), second(text(e, "ended", "-")), text(e, "node"), text(e, "who", "-"),
            shortened(text(e, "message"), 60)});
   t.print();
 }
@@ -141,18 +150,49 @@ option task_operand() { return {"TASK", "", "The task", times::once}; }
 std::vector<verb> cron_verbs() {
   return {
       {"cron", "ls", "Lists the tasks, disabled and built-in ones too.", {}, "caravan cron ls", run_ls, talks_to::node},
-      {"cron", "show", "Shows all that is known of one task.", {task_operand()}, "caravan cron show backup", run_show,
+      {"cron",
+       "show",
+       "Shows all that is known of one task.",
+       {task_operand()},
+       "caravan cron show backup",
+       run_show,
        talks_to::node},
-      {"cron", "run", "Runs a task now, also a disabled or paused one.", {task_operand()}, "caravan cron run backup",
-       run_run, talks_to::node, "Answers when the run has begun; `cron show` tells how it ended."},
-      {"cron", "pause", "Passes over a task's times on all nodes, until it is resumed.", {task_operand()},
-       "caravan cron pause backup", run_pause, talks_to::node},
-      {"cron", "resume", "Ends a pause; what was due meanwhile is not made up.", {task_operand()},
-       "caravan cron resume backup", run_resume, talks_to::node},
-      {"cron", "skip", "Passes over the next time of a task.", {task_operand()}, "caravan cron skip backup", run_skip,
+      {"cron",
+       "run",
+       "Runs a task now, also a disabled or paused one.",
+       {task_operand()},
+       "caravan cron run backup",
+       run_run,
+       talks_to::node,
+       "Answers when the run has begun; `cron show` tells how it ended."},
+      {"cron",
+       "pause",
+       "Passes over a task's times on all nodes, until it is resumed.",
+       {task_operand()},
+       "caravan cron pause backup",
+       run_pause,
        talks_to::node},
-      {"cron", "history", "Lists the runs and the missed times that the asked node knows of, the newest first.",
-       {task_operand()}, "caravan cron history backup", run_history, talks_to::node},
+      {"cron",
+       "resume",
+       "Ends a pause; what was due meanwhile is not made up.",
+       {task_operand()},
+       "caravan cron resume backup",
+       run_resume,
+       talks_to::node},
+      {"cron",
+       "skip",
+       "Passes over the next time of a task.",
+       {task_operand()},
+       "caravan cron skip backup",
+       run_skip,
+       talks_to::node},
+      {"cron",
+       "history",
+       "Lists the runs and the missed times that the asked node knows of, the newest first.",
+       {task_operand()},
+       "caravan cron history backup",
+       run_history,
+       talks_to::node},
   };
 }
 

@@ -65,8 +65,7 @@ exit_code run_preview(const arguments& given) {
     print_json(*shown);
     return exit_done;
   }
-  if (const auto warning = s.warning(); !warning.empty())
-    std::fprintf(stderr, "warning: %s\n", clean(warning).c_str());
+  if (const auto warning = s.warning(); !warning.empty()) std::fprintf(stderr, "warning: %s\n", clean(warning).c_str());
   table t({{"NEXT"}, {"REMARK"}});
   const auto& skipped = (*shown)["skipped"];
   auto gone = skipped.begin();

@@ -88,11 +88,11 @@ using change = expected<void> (cron_port::*)(const std::string&, const std::stri
 
 void add_change(api a, const std::string& verb, change what) {
   change_route(a, "POST", "/v1/cron/{task}/" + verb, role::admin, [a, what](const request& r, const responder& answer) {
-    a.web.post_blocking(answer, [tasks = a.node.tasks(), what, name = std::string(r.param("task")),
-                                 by = who(r)](const responder& to) {
-      if (const auto done = (tasks.get()->*what)(name, by); !done) return void(to.reply(done.failure()));
-      reply(to, shown(*tasks, name));
-    });
+    a.web.post_blocking(
+        answer, [tasks = a.node.tasks(), what, name = std::string(r.param("task")), by = who(r)](const responder& to) {
+          if (const auto done = (tasks.get()->*what)(name, by); !done) return void(to.reply(done.failure()));
+          reply(to, shown(*tasks, name));
+        });
   });
 }
 
@@ -113,20 +113,20 @@ expected<ordered_json> preview(const request& r) {
   auto from = std::chrono::system_clock::now();
   if (const auto text = r.query_value("from")) {
     const auto at = parse_instant(*text);
-    if (!at)
-      return error{errc::invalid_argument, "\"from\" is no instant; write for example 2026-05-01T12:00:00Z"};
+    if (!at) return error{errc::invalid_argument, "\"from\" is no instant; write for example 2026-05-01T12:00:00Z"};
     from = *at;
   }
   const auto s = schedule::parse(
-      value("spec"), {dialect == "extended" ? cron_dialect::extended : cron_dialect::standard, value("zone"), value("name")});
+      value("spec"),
+      {dialect == "extended" ? cron_dialect::extended : cron_dialect::standard, value("zone"), value("name")});
   if (!s) return s.failure();
   return schedule_preview(*s, std::chrono::floor<std::chrono::seconds>(from), static_cast<std::size_t>(*count));
 }
 
 }  // namespace
 
-// The answers come from the actor of the tasks, and the first change of an idle node opens their store: on a thread that
-// may wait.
+// The answers come from the actor of the tasks, and the first change of an idle node opens their store: on a thread
+// that may wait.
 void add_cron_routes(api a) {
   a.web.route("GET", "/v1/cron", role::read, [a](const request&, const responder& answer) {
     a.web.post_blocking(answer, [tasks = a.node.tasks()](const responder& to) {

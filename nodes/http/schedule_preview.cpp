@@ -35,7 +35,8 @@ expected<ordered_json> schedule_preview(const schedule& s, std::chrono::sys_seco
   for (const auto& note : s.clock_notes(from, next.back() + std::chrono::seconds(1), most_notes))
     if (note.effect == clock_effect::skipped)
       gone.push_back({{"wall", wall_text(note)}, {"clocks_jump_at", s.format(note.at)}});
-  ordered_json out{{"schedule", s.text()}, {"zone", s.zone()}, {"next", std::move(times)}, {"skipped", std::move(gone)}};
+  ordered_json out{
+      {"schedule", s.text()}, {"zone", s.zone()}, {"next", std::move(times)}, {"skipped", std::move(gone)}};
   if (const auto warning = s.warning(); !warning.empty()) out["warning"] = warning;
   return out;
 }

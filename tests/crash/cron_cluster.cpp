@@ -1,5 +1,5 @@
-// Three real nodes on one real Redis have the same tasks, due each second. Nodes are killed (-9) at random around due times and
-// started again. Each occurrence ran exactly once, or a node recorded that it was missed.
+// Three real nodes on one real Redis have the same tasks, due each second. Nodes are killed (-9) at random around due
+// times and started again. Each occurrence ran exactly once, or a node recorded that it was missed.
 //
 // CARAVAN_SECONDS: how long (15). CARAVAN_SEED: repeats the choices of a run.
 
@@ -75,7 +75,8 @@ void read_misses(const std::string& log, std::map<std::string, std::set<std::str
     if (!entry.is_object()) continue;
     std::string text;
     for (const auto& [key, value] : entry.items())
-      if (value.is_string() && value.get<std::string>().starts_with("missed: ")) text = value.get<std::string>().substr(8);
+      if (value.is_string() && value.get<std::string>().starts_with("missed: "))
+        text = value.get<std::string>().substr(8);
     if (text.empty()) continue;
     const auto until = instant(entry.at("until").get<std::string>());
     for (auto at = instant(entry.at("occurrence").get<std::string>()); at <= until; at += 1s)
@@ -107,8 +108,9 @@ int main(int argc, char** argv) {
                       "\n[http]\nADDR = 127.0.0.1:0\n[log]\nFORMAT = json\n[redis]\nCONN_STR = " + redis.url() +
                       "\n[cron]\nTIME_ZONE = UTC\n";
     for (int t = 0; t < task_count; ++t)
-      ini += "[cron.t" + std::to_string(t) + "]\nSCHEDULE = * * * * * *\nEXEC = `sh -c 'echo $CARAVAN_RUN_ID $CARAVAN_RUN_TOKEN " +
-             names[i] + " >>" + ran.string() + "'`\n";
+      ini += "[cron.t" + std::to_string(t) +
+             "]\nSCHEDULE = * * * * * *\nEXEC = `sh -c 'echo $CARAVAN_RUN_ID $CARAVAN_RUN_TOKEN " + names[i] + " >>" +
+             ran.string() + "'`\n";
     write_file(work / "node.ini", ini);
     nodes[i]->start();
   }
@@ -146,7 +148,8 @@ int main(int argc, char** argv) {
   const auto runs = runs_in(ran);
   std::map<std::string, std::set<std::string>> missed;
   for (const auto& n : nodes) read_misses(n->log(), missed);
-  std::size_t occurrences = 0, once = 0, twice = 0, lost = 0, overlap = 0, no_node = 0, unaccounted = 0, ran_and_lost = 0;
+  std::size_t occurrences = 0, once = 0, twice = 0, lost = 0, overlap = 0, no_node = 0, unaccounted = 0,
+              ran_and_lost = 0;
   std::map<std::string, std::size_t> by_node;
   for (int t = 0; t < task_count; ++t)
     for (auto at = first; at < end; at += 1s, ++occurrences) {
@@ -163,9 +166,12 @@ int main(int argc, char** argv) {
         ++unaccounted;
         std::printf("  neither ran nor is recorded: %s\n", key.c_str());
       } else {
-        if (why.contains("lost")) ++lost;
-        else if (why.contains("overlap")) ++overlap;
-        else ++no_node;
+        if (why.contains("lost"))
+          ++lost;
+        else if (why.contains("overlap"))
+          ++overlap;
+        else
+          ++no_node;
       }
     }
   // Tokens only grow, over all nodes and lives.
@@ -177,10 +183,12 @@ int main(int argc, char** argv) {
         ++backwards;
       else
         before = r.token;
-  std::printf("kills=%zu occurrences=%zu once=%zu (earth=%zu mars=%zu venus=%zu) twice=%zu lost=%zu begun_then_lost=%zu overlap=%zu "
-              "no_node=%zu unaccounted=%zu tokens_backwards=%zu runs_shown=%llu\n",
-              kills.size(), occurrences, once, by_node["earth"], by_node["mars"], by_node["venus"], twice, lost, ran_and_lost,
-              overlap, no_node, unaccounted, backwards, static_cast<unsigned long long>(shown_runs));
+  std::printf(
+      "kills=%zu occurrences=%zu once=%zu (earth=%zu mars=%zu venus=%zu) twice=%zu lost=%zu begun_then_lost=%zu "
+      "overlap=%zu "
+      "no_node=%zu unaccounted=%zu tokens_backwards=%zu runs_shown=%llu\n",
+      kills.size(), occurrences, once, by_node["earth"], by_node["mars"], by_node["venus"], twice, lost, ran_and_lost,
+      overlap, no_node, unaccounted, backwards, static_cast<unsigned long long>(shown_runs));
   std::fflush(stdout);
   require(!kills.empty() && once > 0, "nothing was tried");
   require(twice == 0, "an occurrence ran twice");

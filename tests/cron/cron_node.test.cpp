@@ -84,8 +84,9 @@ CAF_TEST(a disabled built in task runs by hand) {
 }
 
 CAF_TEST(dead jobs that are old go and younger ones stay) {
-  const auto n = start("[queue.mail]\nTYPE = level\nMAX_ATTEMPTS = 1\n"
-                       "[cron.delete_old_dead_jobs]\nOLDER_THAN = 1m\nQUEUE = mail\n");
+  const auto n = start(
+      "[queue.mail]\nTYPE = level\nMAX_ATTEMPTS = 1\n"
+      "[cron.delete_old_dead_jobs]\nOLDER_THAN = 1m\nQUEUE = mail\n");
   auto mail = n->create_simple_queue<int>("mail", [](std::vector<int>&, context& c) {
     for (std::size_t i = 0; i < c.size(); ++i) c.reject(i, "no");
   });
@@ -123,10 +124,12 @@ CAF_TEST(a push has the run as its key and its header) {
 }
 
 CAF_TEST(a program gets its run by its environment and fails by its exit code) {
-  const auto n = start("[cron.good]\nENABLED = false\nEXEC = `sh -c 'echo $CARAVAN_RUN_ID $CARAVAN_RUN_TOKEN $CARAVAN_TASK >" + file("out") +
-                       "'`\n[cron.bad]\nENABLED = false\nEXEC = `sh -c 'echo no luck >&2; exit 3'`\n"
-                       "[cron.slow]\nENABLED = false\nTIMEOUT = 100ms\nEXEC = sleep 60\n"
-                       "[cron.none]\nENABLED = false\nEXEC = /nowhere/at/all\n");
+  const auto n =
+      start("[cron.good]\nENABLED = false\nEXEC = `sh -c 'echo $CARAVAN_RUN_ID $CARAVAN_RUN_TOKEN $CARAVAN_TASK >" +
+            file("out") +
+            "'`\n[cron.bad]\nENABLED = false\nEXEC = `sh -c 'echo no luck >&2; exit 3'`\n"
+            "[cron.slow]\nENABLED = false\nTIMEOUT = 100ms\nEXEC = sleep 60\n"
+            "[cron.none]\nENABLED = false\nEXEC = /nowhere/at/all\n");
   std::mutex mutex;
   std::string notice;
   n->cron().on_notice([&](const task_notice& t) {
@@ -195,7 +198,8 @@ CAF_TEST(what is wrong with a task is refused and names it) {
 
 CAF_TEST(a stop ends what runs and RUN_AT_START does not hold up the start) {
   std::atomic<bool> began{false}, stopped{false};
-  const auto n = start("[cron.wait]\nRUN_AT_START = true\n[cron.sleep]\nRUN_AT_START = true\nSCHEDULE = @daily\nEXEC = sleep 60\n");
+  const auto n = start(
+      "[cron.wait]\nRUN_AT_START = true\n[cron.sleep]\nRUN_AT_START = true\nSCHEDULE = @daily\nEXEC = sleep 60\n");
   CAF_REQUIRE(n->cron().add("wait", {.description = "Waits", .schedule = "@daily"}, [&](const task_run& run) {
     began = true;
     while (!run.stop.stop_requested()) std::this_thread::sleep_for(1ms);
