@@ -16,6 +16,7 @@ namespace caravan::config {
 
 enum class missed_mode : std::uint8_t { skip, once };
 enum class overlap_mode : std::uint8_t { skip, queue };
+enum class cron_store_type : std::uint8_t { automatic, level, redis, memory };
 enum class cron_action : std::uint8_t { none, push, exec, http };
 
 /// A key of a task's own: in [cron.NAME], or in [cron.NAME.SUB] as "SUB.KEY".
@@ -58,6 +59,7 @@ struct cron_settings {
   std::string time_zone;                          ///< TIME_ZONE; empty: the machine's
   bool notice_on_success = false;                 ///< NOTICE_ON_SUCCESS
   std::chrono::milliseconds jitter{0};            ///< JITTER
+  std::chrono::milliseconds timeout{0};           ///< TIMEOUT of one run; 0: none
   missed_mode missed = missed_mode::skip;         ///< MISSED
   overlap_mode overlap = overlap_mode::skip;      ///< OVERLAP
   cron_action action = cron_action::none;         ///< which of the three is set

@@ -90,6 +90,7 @@ cron_settings read_keys(reader& in, std::string_view name, std::chrono::sys_seco
   out.run_at_start = in.boolean("RUN_AT_START");
   out.notice_on_success = in.boolean("NOTICE_ON_SUCCESS");
   out.jitter = in.duration("JITTER");
+  out.timeout = in.duration("TIMEOUT");
   out.missed = in.choice("MISSED") == 1 ? missed_mode::once : missed_mode::skip;
   out.overlap = in.choice("OVERLAP") == 1 ? overlap_mode::queue : overlap_mode::skip;
   read_schedule(in, out, now);
@@ -187,6 +188,8 @@ cron_settings read_cron_settings(const ini& from, std::string_view name, std::ch
     return {};
   }
   reader in(from, section, found);
+  if (from.find(section, "STORE", lookup::strict))
+    in.complain("STORE", "all tasks have one place", "put it into [cron]");
   auto out = read_keys(in, name, now);
   read_own_keys(from, section, out.own);
   return out;
@@ -199,6 +202,14 @@ expected<cron_settings> read_cron_settings(const ini& from, std::string_view nam
   return out;
 }
 
+expected<cron_store_type> read_cron_store(const ini& from) {
+  problems found;
+  reader in(from, "cron", found);
+  const auto out = static_cast<cron_store_type>(in.choice("STORE"));
+  if (has_errors(found)) return to_error(found);
+  return out;
+}
+
 std::vector<cron_settings> read_cron(const ini& from, std::chrono::sys_seconds now, problems& found) {
   if (const auto* shared = from.find_section("cron"))
     for (const auto& e : shared->entries)
@@ -207,6 +218,7 @@ std::vector<cron_settings> read_cron(const ini& from, std::chrono::sys_seconds n
                        "a key of a task's own has no meaning for all tasks", "put it into [cron.NAME]"});
   reader in(from, "cron", found);
   (void)read_keys(in, "any", now);
+  (void)in.choice("STORE");
   std::vector<cron_settings> out;
   for (const auto& name : cron_names(from)) out.push_back(read_cron_settings(from, name, now, found));
   return out;

@@ -23,6 +23,9 @@ namespace caravan::config {
 /// Likewise, with the mistakes and the warnings added to `found`.
 cron_settings read_cron_settings(const ini& from, std::string_view name, std::chrono::sys_seconds now, problems& found);
 
+/// [cron] STORE.
+[[nodiscard]] expected<cron_store_type> read_cron_store(const ini& from);
+
 /// Of every task in the file; and the mistakes in [cron] itself, whether or not some task inherits them.
 [[nodiscard]] std::vector<cron_settings> read_cron(const ini& from, std::chrono::sys_seconds now, problems& found);
 

@@ -9,6 +9,8 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace caravan {
 
@@ -17,6 +19,8 @@ struct run_context {
   std::stop_token stop;  ///< asked at TIMEOUT, when the lease is lost, and at shutdown
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::string node;      ///< name of the node that runs it
+  /// More to tell the handler, by names like "RUN_ID": CARAVAN_RUN_ID in its environment, X-Caravan-Run-Id in its request.
+  std::vector<std::pair<std::string, std::string>> facts{};
 };
 
 /// Handles batches. run() is called on a worker's thread, by many workers at once, and may block; it should return soon

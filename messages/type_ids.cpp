@@ -1,6 +1,7 @@
 #include "messages/type_ids.hpp"
 
 #include "messages/caf_error.hpp"
+#include "messages/cron_words.hpp"
 #include "messages/lock_actor.hpp"
 #include "messages/node_actor.hpp"
 #include "messages/queue_actor.hpp"
@@ -53,6 +54,15 @@ void register_messages(caf::actor_system_config& config) {
   config.add_message_type<node_hello>("caravan.node_hello");
   config.add_message_type<find_queue>("caravan.find_queue");
   config.add_message_type<found_queue>("caravan.found_queue");
+  config.add_message_type<task_run_info>("caravan.task_run_info");
+  config.add_message_type<task_info>("caravan.task_info");
+  config.add_message_type<task_event>("caravan.task_event");
+  config.add_message_type<get_cron_list>("caravan.get_cron_list");
+  config.add_message_type<cron_list>("caravan.cron_list");
+  config.add_message_type<get_cron_history>("caravan.get_cron_history");
+  config.add_message_type<cron_history>("caravan.cron_history");
+  config.add_message_type<change_cron>("caravan.change_cron");
+  config.add_message_type<stop_cron>("caravan.stop_cron");
   config.add_error_category(error_category(), [](std::uint8_t code, caf::atom_value, const caf::message& context) {
     std::string text(to_string(static_cast<errc>(code)));
     if (!context.empty() && context.match_element<std::string>(0)) text += ": " + context.get_as<std::string>(0);

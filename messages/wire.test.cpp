@@ -1,5 +1,6 @@
 #define CAF_SUITE wire
 #include "messages/caf_error.hpp"
+#include "messages/cron_actor.hpp"
 #include "messages/node_actor.hpp"
 #include "messages/queue_actor.hpp"
 #include "messages/type_ids.hpp"
@@ -302,7 +303,30 @@ CAF_TEST(every type of the interfaces is registered unless it never leaves its p
   each_type(static_cast<queue_actor*>(nullptr), check);
   each_type(static_cast<worker_pool_actor*>(nullptr), check);
   each_type(static_cast<node_actor*>(nullptr), check);
+  each_type(static_cast<cron_actor*>(nullptr), check);
   CAF_CHECK_GREATER(seen, 30u);
+}
+
+CAF_TEST(what is said about tasks survives with every field) {
+  const task_run_info run{7, "earth", "ann", "manual", wall_time{ms{1}}, wall_time{ms{2}}, wall_time{ms{3}}, "error", "no luck"};
+  const task_info info{"backup",  "Backs up", "@daily", "UTC", "PUSH q",  true, true, "bob",
+                       wall_time{ms{4}}, run, run, "running", 9,     ~0ull, {{"overlap", 3}}};
+  const task_event event{"backup", "lost", wall_time{ms{5}}, wall_time{ms{6}}, 7,  8,
+                         "queued", "mars", "cy",             wall_time{ms{9}}, wall_time{ms{10}}, "gone"};
+  both(run);
+  both(info);
+  both(event);
+  both(cron_list{{info, task_info{}}});
+  both(cron_history{{event}});
+  both(get_cron_list{});
+  both(get_cron_history{"backup"});
+  both(change_cron{"backup", cron_change::resume, "dee"});
+  both(stop_cron{ms{11}});
+  const auto arrived = travelled(info);
+  CAF_CHECK_EQUAL(arrived.paused_by, "bob");
+  CAF_CHECK_EQUAL(arrived.last.message, "no luck");
+  CAF_CHECK(arrived.missed == info.missed);
+  CAF_CHECK(arrived.next == info.next);
 }
 
 CAF_TEST(the names on the wire never change) {
@@ -310,7 +334,9 @@ CAF_TEST(the names on the wire never change) {
        {"item_id", "record", "batch", "item_outcome", "u64vec", "ack", "demand", "batch_done", "renew_leases", "attach_pool",
         "push_items", "push_results", "pause_queue", "resume_queue", "drain_queue", "flush_queue", "purge_queue",
         "purged_count", "stop_queue", "get_queue_status", "queue_status", "find_job", "change_job", "list_jobs", "job_status",
-        "job_list", "get_pool_status", "set_max_workers", "stop_pool", "pool_status", "node_hello", "find_queue", "found_queue", "move_queue"}) {
+        "job_list", "get_pool_status", "set_max_workers", "stop_pool", "pool_status", "node_hello", "find_queue", "found_queue", "move_queue",
+        "task_run_info", "task_info", "task_event", "get_cron_list", "cron_list", "get_cron_history", "cron_history",
+        "change_cron", "stop_cron"}) {
     const auto full = std::string("caravan.") + name;
     CAF_CHECK_EQUAL(full + (sys.types().make_value(full) ? "" : " is missing"), full);
   }

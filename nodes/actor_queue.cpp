@@ -90,6 +90,7 @@ public:
     return pool_;
   }
   [[nodiscard]] std::string trouble_text() const override { return health_->text(); }
+  [[nodiscard]] std::shared_ptr<storage> local_storage() const override { return store_->shared() ? nullptr : store_; }
 
   expected<void> attach(std::shared_ptr<runner> handler, const std::string& item_type) override {
     const foreign_thread here;

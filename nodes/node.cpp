@@ -55,6 +55,8 @@ expected<void> node::flush_all(std::chrono::milliseconds timeout) {
   return answer;
 }
 
+caravan::cron node::cron() const { return caravan::cron(runtime_->tasks()); }
+
 locks node::locks() { return runtime_->locks().face(); }
 std::size_t node::stop() { return runtime_->stop(); }
 std::uint16_t node::http_port() const { return runtime_->http_port(); }

@@ -9,6 +9,7 @@
 #include "integration/redis/redis_client.hpp"
 #include "integration/redis/redis_nodes.hpp"
 #include "messages/type_ids.hpp"
+#include "nodes/cron_host.hpp"
 #include "nodes/foreign_thread.hpp"
 #include "nodes/http/api.hpp"
 #include "nodes/http/server/server.hpp"
@@ -60,6 +61,7 @@ config::ini read_configuration(const node_options& options) {
     parsed.content.set("node", "DATA_DIR", std::filesystem::absolute(options.data_dir).string(), {"--data-dir", 0, {}});
   auto found = config::check(parsed);
   for (auto& p : check_handlers(parsed.content)) config::report(found, std::move(p));
+  for (auto& p : check_tasks(parsed.content)) config::report(found, std::move(p));
   if (config::has_errors(found)) throw exception(config::to_error(found));
   return std::move(parsed.content);
 }
@@ -89,6 +91,14 @@ bool shares_queues(const config::ini& from, const config::settings& s) {
   if (std::any_of(s.queues.begin(), s.queues.end(), is_redis)) return true;
   const auto any = config::read_queue_settings(from, "any", s.node.data_dir);
   return any && is_redis(*any);
+}
+
+/// The Redis that the node's own things live in; empty: none.
+std::string redis_of(const config::settings& s) {
+  if (!s.redis.conn_str.empty()) return s.redis.conn_str;
+  for (const auto& q : s.queues)
+    if (q.type == config::queue_type::redis) return q.conn_str;
+  return {};
 }
 
 }  // namespace
@@ -124,8 +134,8 @@ node_runtime::node_runtime(const node_options& options) : ini_(read_configuratio
 
   const foreign_thread here;
   caf_config_ = std::make_unique<quiet_config>();
-  const auto& c = settings_.cluster;
-  if (shares_queues(ini_, settings_)) prepare_mesh(*caf_config_, {c.tls_cert, c.tls_key, c.tls_ca});
+  const auto& cluster = settings_.cluster;
+  if (shares_queues(ini_, settings_)) prepare_mesh(*caf_config_, {cluster.tls_cert, cluster.tls_key, cluster.tls_ca});
   system_ = std::make_unique<caf::actor_system>(*caf_config_);
   try {
     auto opened_locks = lock_host::open({system_.get(), log_.get(), &clock(), settings_.node.name, settings_.locks});
@@ -136,6 +146,22 @@ node_runtime::node_runtime(const node_options& options) : ini_(read_configuratio
       if (!handler) throw exception(handler.failure());
       if (auto opened = open(q, *handler, {}); !opened) throw exception(opened.failure());
     }
+    cron_host_parts c;
+    c.system = system_.get();
+    c.log = log_.get();
+    c.clock = &clock();
+    c.configuration = &ini_;
+    c.node = settings_.node.name;
+    c.data_dir = settings_.node.data_dir;
+    c.redis = redis_of(settings_);
+    c.queue_of = [this](const std::string& name) -> expected<std::shared_ptr<queue_port>> {
+      auto there = find_or_create(name);
+      if (!there) return there.failure();
+      return std::shared_ptr<queue_port>(std::move(*there));
+    };
+    c.queues = [this] { return all(); };
+    cron_ = std::make_shared<cron_host>(std::move(c));
+    if (auto ok = cron_->begin(); !ok) throw exception(ok.failure());
     if (options.serve_http) start_http();
   } catch (...) {
     stop();
@@ -304,6 +330,12 @@ std::vector<std::shared_ptr<hosted_queue>> node_runtime::all() const {
   return list;
 }
 
+std::shared_ptr<cron_port> node_runtime::tasks() const { return cron_; }
+std::vector<std::string> node_runtime::tasks_without_function() const { return cron_->without_function(); }
+std::chrono::milliseconds node_runtime::tasks_patience() const {
+  return cron_->active() ? cron_host::stop_patience : 0ms;
+}
+
 std::vector<std::string> node_runtime::not_ready() const {
   std::vector<std::string> wrong;
   {
@@ -312,6 +344,8 @@ std::vector<std::string> node_runtime::not_ready() const {
   }
   for (const auto& q : all())
     if (auto text = q->trouble_text(); !text.empty()) wrong.push_back(std::move(text));
+  if (cron_)
+    if (auto text = cron_->trouble_text(); !text.empty()) wrong.push_back(std::move(text));
   if (auto text = locks_->trouble_text(); !text.empty()) wrong.push_back(std::move(text));
   return wrong;
 }
@@ -331,6 +365,7 @@ std::size_t node_runtime::stop() {
     stopping_ = true;
   }
   if (http_) http_->stop(2s);
+  std::size_t running = cron_ ? cron_->stop() : 0;
   const auto queues = all();
   std::vector<std::size_t> left(queues.size(), 0);
   {
@@ -339,7 +374,6 @@ std::size_t node_runtime::stop() {
     for (std::size_t i = 0; i < queues.size(); ++i) threads.emplace_back([&, i] { left[i] = queues[i]->stop(); });
   }
   if (locks_) locks_->stop();  // after the handlers, which may lock
-  std::size_t running = 0;
   for (const auto n : left) running += n;
   return running;
 }

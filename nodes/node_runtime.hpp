@@ -7,6 +7,7 @@
 #include "nodes/queue_host.hpp"
 #include "toolbox/clock.hpp"
 
+#include <caravan/cron.hpp>
 #include <caravan/error.hpp>
 #include <caravan/node.hpp>
 
@@ -28,8 +29,12 @@ namespace http {
 class server;
 }
 
+class cron_host;
+
 /// What is wrong with the HANDLERs of the configured queues: commands and URLs that no handler can be made of.
 [[nodiscard]] config::problems check_handlers(const config::ini& from);
+/// What is wrong with the actions of the configured tasks: commands, URLs and items that are none.
+[[nodiscard]] config::problems check_tasks(const config::ini& from);
 
 /// A node put together: settings, log, actor system, queues, HTTP. The public class `node` and the command line stand on
 /// this. Thread safe once constructed.
@@ -57,6 +62,13 @@ public:
   /// In the order of their ids.
   [[nodiscard]] std::vector<std::shared_ptr<hosted_queue>> all() const;
 
+  /// The tasks that run at set times.
+  [[nodiscard]] std::shared_ptr<cron_port> tasks() const;
+  /// Sections of tasks without an action, for which no function was added (yet).
+  [[nodiscard]] std::vector<std::string> tasks_without_function() const;
+  /// How long stop() waits for runs of tasks.
+  [[nodiscard]] std::chrono::milliseconds tasks_patience() const;
+
   [[nodiscard]] lock_host& locks() { return *locks_; }
 
   /// Empty: it takes and hands out work. Else what is wrong, one sentence each.
@@ -65,7 +77,7 @@ public:
   /// Where queues of this node are shared; more than one where they name different Redis. Empty: this node stands alone.
   [[nodiscard]] std::vector<std::shared_ptr<ownership>> shared_places() const;
 
-  /// Stops HTTP, then every queue. Returns how many handlers still run.
+  /// Stops HTTP, then the tasks, then every queue. Returns how many handlers still run.
   std::size_t stop();
 
   [[nodiscard]] const config::settings& settings() const { return settings_; }
@@ -90,6 +102,7 @@ private:
   std::unique_ptr<caf::actor_system_config> caf_config_;
   std::unique_ptr<caf::actor_system> system_;
   std::unique_ptr<lock_host> locks_;
+  std::shared_ptr<cron_host> cron_;
   std::unique_ptr<http::server> http_;
   std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();
 

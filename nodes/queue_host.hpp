@@ -36,6 +36,8 @@ public:
   [[nodiscard]] virtual worker_pool_actor pool() const = 0;
   /// The actor that decides about the items, if it lives on this node; else null.
   [[nodiscard]] virtual queue_actor owned_actor() const { return actor(); }
+  /// For maintenance. Null where the storage is shared or there is none; it answers queue_closed once the queue stopped.
+  [[nodiscard]] virtual std::shared_ptr<storage> local_storage() const { return nullptr; }
   /// What is wrong with its storage now; empty: nothing.
   [[nodiscard]] virtual std::string trouble_text() const = 0;
 };

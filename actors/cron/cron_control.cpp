@@ -139,6 +139,7 @@ std::vector<cron_status> cron_core::list(cron_time now) const {
     }
     s.enabled = e.task.settings.enabled;
     s.paused = e.state.paused;
+    s.paused_by = e.state.paused_by;
     // Not opened yet: an interval has no beginning to count from.
     if (e.timing && !s.paused && (e.opened || !e.timing->when.interval()))
       s.next = e.timing->when.interval() ? next_of(*e.timing, base(e))

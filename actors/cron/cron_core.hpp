@@ -113,6 +113,7 @@ struct cron_status {
   std::string zone;
   bool enabled = false;
   bool paused = false;
+  std::string paused_by;
   std::optional<cron_instant> next;
   std::optional<cron_last_run> previous;
   std::optional<cron_running> running;

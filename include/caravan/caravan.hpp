@@ -3,6 +3,7 @@
 /// Everything an application needs.
 
 #include <caravan/context.hpp>
+#include <caravan/cron.hpp>
 #include <caravan/error.hpp>
 #include <caravan/item_id.hpp>
 #include <caravan/locks.hpp>

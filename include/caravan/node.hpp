@@ -6,6 +6,7 @@
 ///   auto mails = node.create_unique_queue<mail>("mail", [](std::vector<mail>& batch) { for (auto& m : batch) send(m); });
 ///   mails.push({"ann@example.org", "hello"});
 
+#include <caravan/cron.hpp>
 #include <caravan/error.hpp>
 #include <caravan/locks.hpp>
 #include <caravan/queue.hpp>
@@ -72,6 +73,8 @@ public:
   /// Flushes every queue; the first failure is the answer, but all are tried.
   expected<void> flush_all(std::chrono::milliseconds timeout);
 
+  /// The tasks that run at set times; those of [cron.NAME] have begun already.
+  [[nodiscard]] caravan::cron cron() const;
   /// As [global_lock] says: of this node, or of all that share its Redis.
   [[nodiscard]] caravan::locks locks();
 

@@ -129,6 +129,17 @@ void start_curl() {
 /// How a transfer ended on our side.
 enum class ending { complete, deadline, stop };
 
+/// "RUN_ID": X-Caravan-Run-Id.
+std::string header_name(std::string_view fact) {
+  std::string out = "X-Caravan-";
+  bool first = true;
+  for (const char c : fact) {
+    out += c == '_' ? '-' : first || c < 'A' || c > 'Z' ? c : static_cast<char>(c - 'A' + 'a');
+    first = c == '_';
+  }
+  return out;
+}
+
 class http_runner final : public runner {
 public:
   http_runner(std::string url, std::string shown_url, http_options options)
@@ -162,7 +173,7 @@ private:
   batch_result call(session& used, const batch& work, const run_context& ctx, clock::time_point started) {
     const auto size = work.items->size();
     const auto body = http_client::request_body(work, ctx);
-    const auto headers = request_headers(work, body);
+    const auto headers = request_headers(work, ctx, body);
     call_notes notes;
     auto& sink = notes.sink;
     sink.limit = options_.body_limit;
@@ -228,7 +239,7 @@ private:
     ::curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, notes.problem);
   }
 
-  header_lines request_headers(const batch& work, const std::string& body) const {
+  header_lines request_headers(const batch& work, const run_context& ctx, const std::string& body) const {
     header_lines lines;
     const auto queue = http_client::header_value(work.queue);
     const auto token = std::to_string(work.token);
@@ -239,6 +250,8 @@ private:
     add_header(lines, "X-Caravan-Lease-Token: " + token);
     add_header(lines, "Idempotency-Key: " + queue + "." + token);
     if (const auto trace = handlers::trace_parent(work); !trace.empty()) add_header(lines, "traceparent: " + trace);
+    for (const auto& [name, value] : ctx.facts)
+      add_header(lines, header_name(name) + ": " + http_client::header_value(value));
     if (!options_.secret.empty()) {
       const auto now =
           std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()).time_since_epoch().count();

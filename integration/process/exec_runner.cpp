@@ -144,7 +144,8 @@ private:
 };
 
 constexpr std::array variables = {"CARAVAN_QUEUE",    "CARAVAN_BATCH_SIZE", "CARAVAN_LEASE_TOKEN", "CARAVAN_ATTEMPT",
-                                  "CARAVAN_DEADLINE", "CARAVAN_NODE",       "CARAVAN_JOB_ID",      "TRACEPARENT"};
+                                  "CARAVAN_DEADLINE", "CARAVAN_NODE",       "CARAVAN_JOB_ID",      "TRACEPARENT",
+                                  "CARAVAN_RUN_ID",   "CARAVAN_RUN_TOKEN",  "CARAVAN_TASK",        "CARAVAN_OCCURRENCE"};
 
 std::vector<std::string> inherited_environment() {
   std::vector<std::string> result;
@@ -176,6 +177,7 @@ std::vector<std::string> environment_of(const std::vector<std::string>& inherite
   if (items.size() == 1) set("CARAVAN_JOB_ID", to_string(job_id{work.queue, items.front().id}));
   if (auto deadline = handlers::deadline_text(ctx); !deadline.empty()) set("CARAVAN_DEADLINE", std::move(deadline));
   if (auto trace = handlers::trace_parent(work); !trace.empty()) set("TRACEPARENT", std::move(trace));
+  for (const auto& [name, value] : ctx.facts) set(("CARAVAN_" + name).c_str(), value);
   return result;
 }
 

@@ -2,6 +2,7 @@
 #include "nodes/cli/table.hpp"
 #include "nodes/cli/verbs.hpp"
 #include "nodes/http/api_json.hpp"
+#include "nodes/http/schedule_preview.hpp"
 
 #include <caravan/schedule.hpp>
 
@@ -12,11 +13,9 @@ namespace caravan::cli {
 
 namespace {
 
-using json = nlohmann::ordered_json;
 using std::chrono::sys_seconds;
 
-constexpr std::size_t most_times = 1000;
-constexpr std::size_t most_notes = 100;
+constexpr auto most_times = http::most_previewed;
 
 std::size_t count_of(const arguments& given) {
   const auto text = given.get("--count", "5");
@@ -50,29 +49,9 @@ schedule schedule_of(const arguments& given) {
   return *parsed;
 }
 
-std::string wall_text(const clock_note& note) {
-  const auto day = std::chrono::floor<std::chrono::days>(note.wall);
-  const std::chrono::year_month_day date{day};
-  const std::chrono::hh_mm_ss time{note.wall - day};
-  char text[32];
-  std::snprintf(text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02d", static_cast<int>(date.year()),
-                static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                static_cast<int>(time.hours().count()), static_cast<int>(time.minutes().count()),
-                static_cast<int>(time.seconds().count()));
-  return text;
-}
-
-std::string remark(clock_effect effect) {
-  switch (effect) {
-    case clock_effect::first_pass:
-      return "comes twice: the clocks go back; first";
-    case clock_effect::second_pass:
-      return "comes twice: the clocks went back; second";
-    case clock_effect::skipped:
-      return "skipped: the clocks jump over it";
-    case clock_effect::none:
-      break;
-  }
+std::string remark(const std::string& effect) {
+  if (effect == to_string(clock_effect::first_pass)) return "comes twice: the clocks go back; first";
+  if (effect == to_string(clock_effect::second_pass)) return "comes twice: the clocks went back; second";
   return {};
 }
 
@@ -80,35 +59,22 @@ exit_code run_preview(const arguments& given) {
   const auto count = count_of(given);
   const auto from = from_of(given);
   const auto s = schedule_of(given);
-  if (const auto fires = s.fires_after(from); !fires) throw stop(exit_refused, fires.failure().text);
-  const auto next = s.next_n(from, count);
-  // What is skipped has no time of its own: it stands where the clocks jump.
-  std::vector<clock_note> skipped;
-  for (const auto& note : s.clock_notes(from, next.back() + std::chrono::seconds(1), most_notes))
-    if (note.effect == clock_effect::skipped) skipped.push_back(note);
-
-  const auto warning = s.warning();
+  const auto shown = http::schedule_preview(s, from, count);
+  if (!shown) throw stop(exit_refused, shown.failure().text);
   if (given.has("--json")) {
-    auto times = json::array(), gone = json::array();
-    for (const auto at : next) {
-      json entry{{"at", s.format(at)}};
-      if (const auto effect = s.effect_at(at); effect != clock_effect::none) entry["clock_change"] = to_string(effect);
-      times.push_back(std::move(entry));
-    }
-    for (const auto& note : skipped) gone.push_back({{"wall", wall_text(note)}, {"clocks_jump_at", s.format(note.at)}});
-    json out{{"schedule", s.text()}, {"zone", s.zone()}, {"next", std::move(times)}, {"skipped", std::move(gone)}};
-    if (!warning.empty()) out["warning"] = warning;
-    print_json(out);
+    print_json(*shown);
     return exit_done;
   }
-  if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", clean(warning).c_str());
+  if (const auto warning = s.warning(); !warning.empty()) std::fprintf(stderr, "warning: %s\n", clean(warning).c_str());
   table t({{"NEXT"}, {"REMARK"}});
+  const auto& skipped = (*shown)["skipped"];
   auto gone = skipped.begin();
-  for (const auto at : next) {
-    for (; gone != skipped.end() && gone->at <= at; ++gone)
-      t.add({{wall_text(*gone), colour::yellow}, remark(gone->effect)});
-    const auto effect = s.effect_at(at);
-    t.add({{s.format(at), effect == clock_effect::none ? colour::none : colour::yellow}, remark(effect)});
+  for (const auto& entry : (*shown)["next"]) {
+    const auto at = http::parse_instant(entry["at"].get<std::string>());
+    for (; gone != skipped.end() && http::parse_instant((*gone)["clocks_jump_at"].get<std::string>()) <= at; ++gone)
+      t.add({{(*gone)["wall"].get<std::string>(), colour::yellow}, "skipped: the clocks jump over it"});
+    const auto effect = entry.value("clock_change", "");
+    t.add({{entry["at"].get<std::string>(), effect.empty() ? colour::none : colour::yellow}, remark(effect)});
   }
   t.print();
   return exit_done;

@@ -50,6 +50,7 @@ config::settings check_settings(const arguments& given) {
   }
   auto found = config::check(parsed);
   for (auto& p : check_handlers(parsed.content)) config::report(found, std::move(p));
+  for (auto& p : check_tasks(parsed.content)) config::report(found, std::move(p));
   if (config::has_errors(found)) throw stop(exit_usage, "the configuration has mistakes:\n" + config::to_string(found));
   config::problems more;
   auto settings = config::read_settings(parsed.content, more);
@@ -100,6 +101,10 @@ exit_code run_node(const arguments& given) {
   o.serve_http = true;
   auto node = std::make_unique<node_runtime>(o);
 
+  for (const auto& name : node->tasks_without_function())
+    node->log().warn("cron", "[cron." + name + "] has no PUSH, EXEC or HTTP, and this program has no function of that name: "
+                             "it never runs; set one of them or remove the section");
+
   const auto port = node->http_port();
   auto host = settings.http.host.empty() ? std::string("0.0.0.0") : settings.http.host;
   if (host.find(':') != std::string::npos) host = "[" + host + "]";
@@ -119,6 +124,7 @@ exit_code run_node(const arguments& given) {
     const auto& s = q->settings();
     longest = std::max(longest, s.shutdown_timeout > 0ms ? s.shutdown_timeout : 60'000ms);  // 0: it works the rest off
   }
+  longest += node->tasks_patience();
   stop_node(std::move(node), longest, signals);
 }
 

@@ -11,6 +11,7 @@
   X(cluster)             \
   X(job)                 \
   X(lock)                \
+  X(cron)                \
   X(cron_preview)        \
   X(config)              \
   X(bench)               \

@@ -63,6 +63,7 @@ void add_api(http::server& web, node_runtime& node) {
   http::add_queue_routes(a);
   http::add_cluster_routes(a);
   http::add_job_routes(a);
+  http::add_cron_routes(a);
   http::add_lock_routes(a);
 }
 

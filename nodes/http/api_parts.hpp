@@ -27,6 +27,7 @@ struct api {
 void add_cluster_routes(api a);
 void add_queue_routes(api a);
 void add_job_routes(api a);
+void add_cron_routes(api a);
 void add_health_routes(api a);
 void add_lock_routes(api a);
 
