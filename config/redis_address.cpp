@@ -66,7 +66,7 @@ std::string what_may_be_shown(std::string_view text) {
 }
 
 error refuse(std::string_view text, std::string cause) {
-  if (text.find("://") != std::string_view::npos && text.find('@') == std::string_view::npos && cause.starts_with("a port is"))
+  if (cause.starts_with("a port is") && what_may_be_shown(text).ends_with("***"))
     cause += " (a # or ; begins a comment: a value that holds one stands in backquotes)";
   return {errc::invalid_argument, "invalid connection string \"" + what_may_be_shown(text) + "\": " + std::move(cause) +
                                       "; write for example redis://127.0.0.1:6379/0"};

@@ -89,7 +89,7 @@ CAF_TEST(nonsense is refused with its reason) {
   CAF_CHECK_EQUAL(reason("http://h"), "unknown scheme; it is redis, rediss, unix, redis-sentinel or redis-cluster");
   CAF_CHECK_EQUAL(reason("redis://h:0"), "a port is a number from 1 to 65535");
   CAF_CHECK_EQUAL(reason("redis://h:65536"), "a port is a number from 1 to 65535");
-  CAF_CHECK_EQUAL(reason("redis://h:x"), "a port is a number from 1 to 65535");
+  CAF_CHECK_EQUAL(reason("redis://h:x"), "a port is a number from 1 to 65535 (a # or ; begins a comment: a value that holds one stands in backquotes)");
   CAF_CHECK_EQUAL(reason("redis://h:"), "no port behind the \":\"");
   CAF_CHECK_EQUAL(reason("redis://::1"), "an IPv6 address needs brackets: [::1]:6379");
   CAF_CHECK_EQUAL(reason("redis://[::1"), "a host without its \"]\"");
