@@ -6,7 +6,9 @@
 ///   auto mails = node.create_unique_queue<mail>("mail", [](std::vector<mail>& batch) { for (auto& m : batch) send(m); });
 ///   mails.push({"ann@example.org", "hello"});
 
+#include <caravan/cache.hpp>
 #include <caravan/error.hpp>
+#include <caravan/limit.hpp>
 #include <caravan/queue.hpp>
 
 #include <chrono>
@@ -70,6 +72,15 @@ public:
   [[nodiscard]] std::shared_ptr<queue_port> find_queue(std::uint64_t id) const;
   /// Flushes every queue; the first failure is the answer, but all are tried.
   expected<void> flush_all(std::chrono::milliseconds timeout);
+
+  /// The cache of [cache.NAME] over [cache]; without a name that of [cache]. Handles of one name mean the same cache.
+  /// What a section names was opened at the start. Anything else is opened by its first call, which waits up to 10 s for
+  /// an engine that does not answer, and then gives the handle all the same. Throws caravan::exception
+  /// (invalid_argument) for wrong settings and for an engine without an address.
+  [[nodiscard]] string_cache cache(const std::string& name = {});
+
+  /// [limit.NAME] over [limit]. Throws caravan::exception (not_found) for a limit that no section names.
+  [[nodiscard]] caravan::limit limit(const std::string& name);
 
   /// Stops claiming, waits SHUTDOWN_TIMEOUT for handlers, closes the storages. Returns how many handlers still run.
   std::size_t stop();

@@ -10,6 +10,8 @@
   X(queue_control)       \
   X(job)                 \
   X(cron_preview)        \
+  X(cache)               \
+  X(limit)               \
   X(config)              \
   X(bench)               \
   X(help)

@@ -60,6 +60,8 @@ void add_api(http::server& web, node_runtime& node) {
   http::add_health_routes(a);
   http::add_queue_routes(a);
   http::add_job_routes(a);
+  http::add_cache_routes(a);
+  http::add_limit_routes(a);
 }
 
 }  // namespace caravan
