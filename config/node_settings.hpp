@@ -3,6 +3,7 @@
 /// The settings of a node apart from its queues. Defaults filled in and bounds checked by read_settings.hpp: whoever
 /// holds one need not check again.
 
+#include "config/lock_settings.hpp"
 #include "config/cache_settings.hpp"
 #include "config/limit_settings.hpp"
 #include "config/qos_settings.hpp"
@@ -68,6 +69,7 @@ struct settings {
   http_settings http;
   log_settings log;
   redis_settings redis;
+  lock_settings locks;
   cluster_settings cluster;
   std::vector<queue_settings> queues;  ///< of each [queue.NAME], in the order of the file
   std::vector<cache_settings> caches;  ///< of [cache], and then of each [cache.NAME]

@@ -396,6 +396,7 @@ settings read_settings(const ini& from, problems& found) {
   out.http = read_http_settings(from, found);
   out.log = read_log_settings(from, found);
   out.redis = read_redis_settings(from, found);
+  out.locks = read_lock_settings(from, found);
   out.cluster = read_cluster_settings(from, found);
   for (const auto& name : queue_names(from))
     out.queues.push_back(read_queue_settings(from, name, out.node.data_dir, found));

@@ -44,6 +44,7 @@ void check_shared_queue_settings(const ini& from, problems& found);
 [[nodiscard]] http_settings read_http_settings(const ini& from, problems& found);
 [[nodiscard]] log_settings read_log_settings(const ini& from, problems& found);
 [[nodiscard]] redis_settings read_redis_settings(const ini& from, problems& found);
+[[nodiscard]] lock_settings read_lock_settings(const ini& from, problems& found);
 [[nodiscard]] cluster_settings read_cluster_settings(const ini& from, problems& found);
 
 /// The queues that a [queue.NAME] names, in the order of the file.

@@ -23,7 +23,7 @@ constexpr section_spec sections[] = {
     {"redis", "", true, false, "The Redis that everything uses which names none of its own"},
     {"queue", "NAME", true, false, "Settings for all queues, and over them those of the queue NAME"},
     {"cron", "NAME", true, true, "Settings for all tasks, and over them those of the task NAME"},
-    {"global_lock", "", false, true, "Locks that all nodes share"},
+    {"global_lock", "", true, false, "Locks that all nodes share"},
     {"cache", "NAME", true, false, "The cache, and under a name further ones; what those do not say is as in [cache]"},
     {"qos", "", true, false, "Overload control at the HTTP door"},
     {"limit", "NAME", true, false, "What all limits inherit, and over it the limit NAME"},
@@ -109,7 +109,10 @@ constexpr key_spec keys[] = {
     {"cron", "HTTP", connection, "", "", "Call this URL"},
 
     {"global_lock", "SERVICE_TYPE", choice, "memory", "memory | redis", "Who keeps the locks"},
-    {"global_lock", "SERVICE_CONN_STR", connection, "", "", "SERVICE_TYPE = redis: which one; empty: that of [redis]"},
+    {"global_lock", "SERVICE_CONN_STR", connection, "", "",
+     "SERVICE_TYPE = redis: which one. Empty: that of [redis], else redis://127.0.0.1:6379/0"},
+    {"global_lock", "LOCK_EXPIRY", duration, "30s", "500ms..24h",
+     "SERVICE_TYPE = redis: what a node holds that died is free after this; what is held is renewed at half of it"},
 
     {"cluster", "ADDR", address, "127.0.0.1:0", "HOST:PORT",
      "Where other nodes reach this one; port 0 takes any free one. Beyond loopback only with TLS"},

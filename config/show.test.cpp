@@ -119,7 +119,6 @@ CAF_TEST(explain) {
   CAF_CHECK(explain("redis.CONN_STR")->find("[queue]") == std::string::npos);
   CAF_CHECK(explain("queue")->find("  BATCH_LENGTH        Most items of one handler call\n") != std::string::npos);
   CAF_CHECK(explain("[queue.mail]")->find("LENGTH") != std::string::npos);
-  CAF_CHECK(explain("ADAPTER")->find("Not supported by this version.") != std::string::npos);
   CAF_CHECK(explain("MAX_WORKERS")->find("Default:  half the cores, at least 1, at most 10\n") != std::string::npos);
   CAF_CHECK(explain("ADMIN_TOKEN")->find("Default:  empty\n") != std::string::npos);
 }

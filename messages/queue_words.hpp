@@ -183,6 +183,16 @@ struct queue_status {
   std::string owner;           ///< the node that hosts it
 };
 
+/// The owner of a shared queue is to hand it over to another node. Answered when it has begun.
+struct move_queue {
+  std::string to;
+  std::string by;  ///< who asked, for people
+};
+template <class I>
+typename I::result_type inspect(I& f, move_queue& x) {
+  return f(x.to, x.by);
+}
+
 // ---- worker pools ----
 
 struct get_pool_status {};

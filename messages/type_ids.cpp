@@ -1,6 +1,7 @@
 #include "messages/type_ids.hpp"
 
 #include "messages/caf_error.hpp"
+#include "messages/lock_actor.hpp"
 #include "messages/node_actor.hpp"
 #include "messages/queue_actor.hpp"
 
@@ -40,6 +41,15 @@ void register_messages(caf::actor_system_config& config) {
   config.add_message_type<set_max_workers>("caravan.set_max_workers");
   config.add_message_type<stop_pool>("caravan.stop_pool");
   config.add_message_type<pool_status>("caravan.pool_status");
+  config.add_message_type<move_queue>("caravan.move_queue");
+  config.add_message_type<acquire_lock>("caravan.acquire_lock");
+  config.add_message_type<lock_granted>("caravan.lock_granted");
+  config.add_message_type<cancel_lock>("caravan.cancel_lock");
+  config.add_message_type<release_lock>("caravan.release_lock");
+  config.add_message_type<extend_lock>("caravan.extend_lock");
+  config.add_message_type<get_locks>("caravan.get_locks");
+  config.add_message_type<lock_status>("caravan.lock_status");
+  config.add_message_type<lock_list>("caravan.lock_list");
   config.add_message_type<node_hello>("caravan.node_hello");
   config.add_message_type<find_queue>("caravan.find_queue");
   config.add_message_type<found_queue>("caravan.found_queue");

@@ -310,7 +310,7 @@ CAF_TEST(the names on the wire never change) {
        {"item_id", "record", "batch", "item_outcome", "u64vec", "ack", "demand", "batch_done", "renew_leases", "attach_pool",
         "push_items", "push_results", "pause_queue", "resume_queue", "drain_queue", "flush_queue", "purge_queue",
         "purged_count", "stop_queue", "get_queue_status", "queue_status", "find_job", "change_job", "list_jobs", "job_status",
-        "job_list", "get_pool_status", "set_max_workers", "stop_pool", "pool_status", "node_hello", "find_queue", "found_queue"}) {
+        "job_list", "get_pool_status", "set_max_workers", "stop_pool", "pool_status", "node_hello", "find_queue", "found_queue", "move_queue"}) {
     const auto full = std::string("caravan.") + name;
     CAF_CHECK_EQUAL(full + (sys.types().make_value(full) ? "" : " is missing"), full);
   }

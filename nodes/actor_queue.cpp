@@ -34,15 +34,16 @@ struct waker {
 
 class local_queue final : public actor_queue {
 public:
-  local_queue(host_parts parts, std::shared_ptr<storage> store, queue_right right) : parts_(std::move(parts)), store_(std::move(store)) {
+  local_queue(host_parts parts, std::shared_ptr<storage> store, queue_right right)
+      : parts_(std::move(parts)), store_(std::move(store)) {
     const foreign_thread here;
     const auto& s = parts_.settings;
     const auto counts = store_->count();
     health_ = std::make_shared<trouble>();
     auto wake = std::make_shared<waker>();
     door_ = std::make_shared<intake>(
-      store_, intake::limits{s.name, s.length, s.max_item_size, s.push_timeout, s.unique}, counts.waiting + counts.delayed,
-      [wake] { (*wake)(); }, *parts_.clock);
+        store_, intake::limits{s.name, s.length, s.max_item_size, s.push_timeout, s.unique},
+        counts.waiting + counts.delayed, [wake] { (*wake)(); }, *parts_.clock);
 
     auto& system = *parts_.system;
     log_ = [sink = parts_.log, queue = s.name](std::string_view what, const std::string& text) {
@@ -65,6 +66,7 @@ public:
     q.log = log_;
     q.may_hand_out = std::move(right.may_hand_out);
     q.on_fenced = std::move(right.on_fenced);
+    q.on_move = std::move(right.on_move);
     queue_ = system.spawn(queue_behavior, std::move(q));
     wake->queue = queue_.address();
     if (parts_.handler) start_pool();
@@ -108,7 +110,9 @@ public:
     auto records = to_records(std::move(drafts), parts_.clock->wall());
     return to_answers(store(records));
   }
-  expected<std::vector<append_result>> store(std::span<record> records) override { return stored(door_->push(records)); }
+  expected<std::vector<append_result>> store(std::span<record> records) override {
+    return stored(door_->push(records));
+  }
 
   void look_again() override {
     const foreign_thread here;
@@ -153,7 +157,8 @@ public:
 
   expected<void> set_max_workers(int most) override {
     if (!pool())
-      return {errc::conflict, "queue \"" + name() + "\": has no handler on this node, so there are no workers to scale; set HANDLER"};
+      return {errc::conflict,
+              "queue \"" + name() + "\": has no handler on this node, so there are no workers to scale; set HANDLER"};
     return done(ask<ack>(&local_queue::pool_, caravan::set_max_workers{most}, ask_timeout));
   }
 
@@ -179,7 +184,9 @@ private:
     std::size_t left = 0;
     const foreign_thread here;
     caf::scoped_actor self{*parts_.system};
-    const auto stop_the_pool = [&](std::chrono::milliseconds patience) { return self->request(pool_, caf::infinite, stop_pool{patience}); };
+    const auto stop_the_pool = [&](std::chrono::milliseconds patience) {
+      return self->request(pool_, caf::infinite, stop_pool{patience});
+    };
     const auto stop_the_queue = [&] {
       return self->request(queue_, caf::infinite, stop_queue{timeout > 0ms ? timeout + answer_moment : 0ms});
     };
@@ -226,12 +233,13 @@ private:
     }
     const foreign_thread here;
     caf::scoped_actor self{*parts_.system};
-    expected<Reply> answer{errc::timed_out, "queue \"" + name() + "\": did not answer within " + std::to_string(timeout.count()) + " ms"};
+    expected<Reply> answer{
+        errc::timed_out, "queue \"" + name() + "\": did not answer within " + std::to_string(timeout.count()) + " ms"};
     self->request(whom, timeout, what)
-      .receive([&](Reply& r) { answer = std::move(r); },
-               [&](caf::error& e) {
-                 if (e != caf::sec::request_timeout) answer = from_caf(e);
-               });
+        .receive([&](Reply& r) { answer = std::move(r); },
+                 [&](caf::error& e) {
+                   if (e != caf::sec::request_timeout) answer = from_caf(e);
+                 });
     return answer;
   }
 
@@ -273,7 +281,8 @@ private:
     if (parts_.settings.type != config::queue_type::channel) return;
     const auto lost = c.waiting + c.running + c.delayed;
     if (lost > 0)
-      parts_.log->warn("queue", "items that were only in memory end with this node", {{"queue", name()}, {"items", std::to_string(lost)}});
+      parts_.log->warn("queue", "items that were only in memory end with this node",
+                       {{"queue", name()}, {"items", std::to_string(lost)}});
   }
 
   host_parts parts_;
@@ -299,14 +308,16 @@ expected<record_state> parse_state(std::string_view text) {
   if (text == "waiting") return record_state::waiting;
   if (text == "delayed") return record_state::delayed;
   if (text == "dead") return record_state::dead;
-  return {errc::invalid_argument, "there is no state \"" + std::string(text) + "\" to purge; write waiting, delayed or dead"};
+  return {errc::invalid_argument,
+          "there is no state \"" + std::string(text) + "\" to purge; write waiting, delayed or dead"};
 }
 
 expected<item_id> to_one_answer(const std::string& queue, const expected<std::vector<append_result>>& stored) {
   if (!stored) return stored.failure();
   const auto& first = stored->front();
   if (first.what == append_result::kind::already_in_queue)
-    return {errc::already_in_queue, "queue \"" + queue + "\": an equal item waits already as job " + to_string(job_id{queue, first.id})};
+    return {errc::already_in_queue,
+            "queue \"" + queue + "\": an equal item waits already as job " + to_string(job_id{queue, first.id})};
   return first.id;
 }
 

@@ -40,8 +40,10 @@ struct node_state {
 node_actor::behavior_type node_behavior(node_actor::stateful_pointer<node_state>, node_hello me,
                                         std::function<queue_actor(const std::string&)> own_queue) {
   return {
-    [me](const node_hello&) { return me; },
-    [own_queue](const find_queue& f) { return found_queue{caf::actor_cast<caf::strong_actor_ptr>(own_queue(f.name))}; },
+      [me](const node_hello&) { return me; },
+      [own_queue](const find_queue& f) {
+        return found_queue{caf::actor_cast<caf::strong_actor_ptr>(own_queue(f.name))};
+      },
   };
 }
 
@@ -52,7 +54,8 @@ std::string probe(const std::string& host, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  if (const int rc = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found); rc != 0) return ::gai_strerror(rc);
+  if (const int rc = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found); rc != 0)
+    return ::gai_strerror(rc);
   std::string why = "no address";
   for (const auto* a = found; a && !why.empty(); a = a->ai_next) {
     const int fd = ::socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -95,14 +98,18 @@ public:
   impl(caf::actor_system& system, options o) : system_(system), options_(std::move(o)) {
     const foreign_thread here;
     if (!is_loopback(options_.host) && !options_.tls.on())
-      throw exception({errc::invalid_argument, "[cluster] ADDR = " + options_.host + ": beyond loopback nodes need TLS; set TLS_CERT, TLS_KEY and TLS_CA"});
+      throw exception(
+          {errc::invalid_argument,
+           "[cluster] ADDR = " + options_.host + ": beyond loopback nodes need TLS; set TLS_CERT, TLS_KEY and TLS_CA"});
     node_ = system_.spawn(node_behavior, node_hello{options_.name, options_.incarnation}, options_.own_queue);
-    const auto bound = options_.tls.on() ? caf::openssl::publish(node_, options_.port, options_.host.c_str(), true)
-                                         : system_.middleman().publish(node_, options_.port, options_.host.c_str(), true);
+    const auto bound = options_.tls.on()
+                           ? caf::openssl::publish(node_, options_.port, options_.host.c_str(), true)
+                           : system_.middleman().publish(node_, options_.port, options_.host.c_str(), true);
     if (!bound) {
       caf::anon_send_exit(node_, caf::exit_reason::user_shutdown);
-      throw exception({errc::conflict, "[cluster] ADDR = " + options_.host + ":" + std::to_string(options_.port) + ": cannot listen there: " +
-                                         system_.render(bound.error()) + "; name a free port, or 0"});
+      throw exception({errc::conflict, "[cluster] ADDR = " + options_.host + ":" + std::to_string(options_.port) +
+                                           ": cannot listen there: " + system_.render(bound.error()) +
+                                           "; name a free port, or 0"});
     }
     port_ = *bound;
     const bool v6 = options_.host.find(':') != std::string::npos;
@@ -125,10 +132,12 @@ public:
     node_ = nullptr;
   }
 
-  void find(mesh_peer peer, std::string queue, std::chrono::milliseconds delay, std::function<void(expected<queue_actor>)> answer) {
+  void find(mesh_peer peer, std::string queue, std::chrono::milliseconds delay,
+            std::function<void(expected<queue_actor>)> answer) {
     {
       const std::lock_guard lock(mutex_);
-      jobs_.emplace(std::chrono::steady_clock::now() + delay, job{std::move(peer), std::move(queue), std::move(answer)});
+      jobs_.emplace(std::chrono::steady_clock::now() + delay,
+                    job{std::move(peer), std::move(queue), std::move(answer)});
     }
     wake_.notify_all();
   }
@@ -175,40 +184,44 @@ private:
     if (auto why = probe(host, port); !why.empty()) return about(p, errc::backend_failed, "cannot be reached: " + why);
     caf::scoped_actor self{system_};
     expected<node_actor> node{errc::backend_failed, ""};
-    const auto manager = options_.tls.on() ? system_.openssl_manager().actor_handle() : system_.middleman().actor_handle();
+    const auto manager =
+        options_.tls.on() ? system_.openssl_manager().actor_handle() : system_.middleman().actor_handle();
     self->request(manager, connect_timeout, caf::connect_atom::value, host, port)
-      .receive(
-        [&](const caf::node_id&, caf::strong_actor_ptr& who, const std::set<std::string>& interfaces) {
-          if (!who || !system_.assignable(interfaces, system_.message_types<node_actor>()))
-            node = about(p, errc::not_supported, "it is no node of this version");
-          else
-            node = caf::actor_cast<node_actor>(who);
-        },
-        [&](caf::error& e) { node = about(p, errc::backend_failed, "cannot connect: " + system_.render(e)); });
+        .receive(
+            [&](const caf::node_id&, caf::strong_actor_ptr& who, const std::set<std::string>& interfaces) {
+              if (!who || !system_.assignable(interfaces, system_.message_types<node_actor>()))
+                node = about(p, errc::not_supported, "it is no node of this version");
+              else
+                node = caf::actor_cast<node_actor>(who);
+            },
+            [&](caf::error& e) { node = about(p, errc::backend_failed, "cannot connect: " + system_.render(e)); });
     if (!node) return node.failure();
     expected<void> known{errc::backend_failed, ""};
     self->request(*node, ask_timeout, node_hello{options_.name, options_.incarnation})
-      .receive(
-        [&](const node_hello& it) {
-          if (it.protocol != cluster_protocol)
-            known = about(p, errc::not_supported, "it speaks protocol " + std::to_string(it.protocol) + ", this node " + std::to_string(cluster_protocol));
-          else if (it.incarnation != p.incarnation)
-            known = about(p, errc::conflict, "node \"" + it.name + "\" answers there, another start of it or another node");
-          else
-            known = {};
-        },
-        [&](caf::error& e) { known = about(p, errc::backend_failed, "does not answer: " + system_.render(e)); });
+        .receive(
+            [&](const node_hello& it) {
+              if (it.protocol != cluster_protocol)
+                known = about(p, errc::not_supported,
+                              "it speaks protocol " + std::to_string(it.protocol) + ", this node " +
+                                  std::to_string(cluster_protocol));
+              else if (it.incarnation != p.incarnation)
+                known = about(p, errc::conflict,
+                              "node \"" + it.name + "\" answers there, another start of it or another node");
+              else
+                known = {};
+            },
+            [&](caf::error& e) { known = about(p, errc::backend_failed, "does not answer: " + system_.render(e)); });
     if (!known) return known.failure();
     expected<queue_actor> found{errc::backend_failed, ""};
     self->request(*node, ask_timeout, find_queue{j.queue})
-      .receive(
-        [&](const found_queue& f) {
-          if (f.queue)
-            found = caf::actor_cast<queue_actor>(f.queue);
-          else
-            found = about(p, errc::not_found, "does not own queue \"" + j.queue + "\"");
-        },
-        [&](caf::error& e) { found = about(p, errc::backend_failed, "does not answer: " + system_.render(e)); });
+        .receive(
+            [&](const found_queue& f) {
+              if (f.queue)
+                found = caf::actor_cast<queue_actor>(f.queue);
+              else
+                found = about(p, errc::not_found, "does not own queue \"" + j.queue + "\"");
+            },
+            [&](caf::error& e) { found = about(p, errc::backend_failed, "does not answer: " + system_.render(e)); });
     return found;
   }
 
@@ -226,7 +239,8 @@ private:
 mesh::mesh(caf::actor_system& system, options o) : impl_(std::make_unique<impl>(system, std::move(o))) {}
 mesh::~mesh() = default;
 const std::string& mesh::address() const noexcept { return impl_->address(); }
-void mesh::find(mesh_peer peer, std::string queue, std::chrono::milliseconds delay, std::function<void(expected<queue_actor>)> answer) {
+void mesh::find(mesh_peer peer, std::string queue, std::chrono::milliseconds delay,
+                std::function<void(expected<queue_actor>)> answer) {
   impl_->find(std::move(peer), std::move(queue), delay, std::move(answer));
 }
 

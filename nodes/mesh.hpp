@@ -37,15 +37,15 @@ void prepare_mesh(caf::actor_system_config& config, const mesh_tls& tls);
 
 /// Publishes this node's actor and finds queues on others. One thread of its own makes what may block.
 ///
-/// CAF's own connect blocks one thread for all of a process, for minutes if the host is a black hole; so each address is
-/// probed first. A connection that CAF calls good may be dead: a hello proves it.
+/// CAF's own connect blocks one thread for all of a process, for minutes if the host is a black hole; so each address
+/// is probed first. A connection that CAF calls good may be dead: a hello proves it.
 class mesh {
 public:
   struct options {
     std::string name;
     std::string incarnation;
-    std::string host;               ///< to listen on
-    std::uint16_t port = 0;         ///< 0: any free one
+    std::string host;        ///< to listen on
+    std::uint16_t port = 0;  ///< 0: any free one
     mesh_tls tls;
     /// The actor of a queue that this node owns; null when it does not. Called on an actor's thread, must not block.
     std::function<queue_actor(const std::string&)> own_queue;
@@ -60,10 +60,11 @@ public:
   /// "HOST:PORT" for others.
   [[nodiscard]] const std::string& address() const noexcept;
 
-  /// Asks `peer` for a queue. The answer comes once, on the mesh's thread: not_found (it does not own it), conflict (another
-  /// node answers there), backend_failed (not reachable), not_supported (it speaks another protocol).
-  /// Not before `delay` has passed.
-  void find(mesh_peer peer, std::string queue, std::chrono::milliseconds delay, std::function<void(expected<queue_actor>)> answer);
+  /// Asks `peer` for a queue. The answer comes once, on the mesh's thread: not_found (it does not own it), conflict
+  /// (another node answers there), backend_failed (not reachable), not_supported (it speaks another protocol). Not
+  /// before `delay` has passed.
+  void find(mesh_peer peer, std::string queue, std::chrono::milliseconds delay,
+            std::function<void(expected<queue_actor>)> answer);
 
 private:
   class impl;

@@ -59,6 +59,7 @@ expected<void> node::flush_all(std::chrono::milliseconds timeout) {
   return answer;
 }
 
+locks node::locks() { return runtime_->locks().face(); }
 std::size_t node::stop() { return runtime_->stop(); }
 std::uint16_t node::http_port() const { return runtime_->http_port(); }
 

@@ -131,6 +131,9 @@ node_runtime::node_runtime(const node_options& options) : ini_(read_configuratio
   if (shares_queues(ini_, settings_)) prepare_mesh(*caf_config_, {c.tls_cert, c.tls_key, c.tls_ca});
   system_ = std::make_unique<caf::actor_system>(*caf_config_);
   try {
+    auto opened_locks = lock_host::open({system_.get(), log_.get(), &clock(), settings_.node.name, settings_.locks});
+    if (!opened_locks) throw exception(opened_locks.failure());
+    locks_ = std::move(*opened_locks);
     for (const auto& q : settings_.queues) {
       auto handler = runner_of(q.handler);
       if (!handler) throw exception(handler.failure());
@@ -172,6 +175,7 @@ void node_runtime::start_http() {
   http_ = std::make_unique<http::server>(std::move(o));
   add_api(*http_, *this);
   if (auto ok = http_->start(); !ok) throw exception(ok.failure());
+  for (const auto& place : shared_places()) place->tell_http((h.host.empty() ? "*" : h.host) + ":" + std::to_string(http_->port()));
 }
 
 expected<std::shared_ptr<hosted_queue>> node_runtime::create(const std::string& name, uniqueness unique,
@@ -254,7 +258,13 @@ expected<std::shared_ptr<ownership>> node_runtime::ownership_at(const std::strin
                                                              return q ? q->owned_actor() : queue_actor();
                                                            }});
   }
-  place = std::make_shared<ownership>(std::move(o), settings_.node.name + " " + incarnation_ + " " + mesh_->address(), settings_.cluster.owner_lease);
+  node_entry me;
+  me.name = settings_.node.name;
+  me.incarnation = incarnation_;
+  me.address = mesh_->address();
+  me.version = CARAVAN_VERSION;
+  me.started = std::chrono::floor<std::chrono::milliseconds>(started_at_).time_since_epoch().count();
+  place = std::make_shared<ownership>(std::move(o), std::move(me), settings_.cluster.owner_lease);
   return place;
 }
 
@@ -300,7 +310,16 @@ std::vector<std::string> node_runtime::not_ready() const {
   }
   for (const auto& q : all())
     if (auto text = q->trouble_text(); !text.empty()) wrong.push_back(std::move(text));
+  if (auto text = locks_->trouble_text(); !text.empty()) wrong.push_back(std::move(text));
   return wrong;
+}
+
+std::vector<std::shared_ptr<ownership>> node_runtime::shared_places() const {
+  const std::lock_guard one_at_a_time(opening_);
+  std::vector<std::shared_ptr<ownership>> places;
+  for (const auto& [key, place] : ownerships_)
+    if (place) places.push_back(place);
+  return places;
 }
 
 std::size_t node_runtime::stop() {
@@ -317,6 +336,7 @@ std::size_t node_runtime::stop() {
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < queues.size(); ++i) threads.emplace_back([&, i] { left[i] = queues[i]->stop(); });
   }
+  if (locks_) locks_->stop();  // after the handlers, which may lock
   std::size_t running = 0;
   for (const auto n : left) running += n;
   return running;

@@ -4,6 +4,7 @@
 #include "config/node_settings.hpp"
 #include "nodes/cache_host.hpp"
 #include "nodes/limit_host.hpp"
+#include "nodes/lock_host.hpp"
 #include "nodes/log.hpp"
 #include "nodes/queue_host.hpp"
 #include "toolbox/clock.hpp"
@@ -58,8 +59,13 @@ public:
   /// In the order of their ids.
   [[nodiscard]] std::vector<std::shared_ptr<hosted_queue>> all() const;
 
+  [[nodiscard]] lock_host& locks() { return *locks_; }
+
   /// Empty: it takes and hands out work. Else what is wrong, one sentence each.
   [[nodiscard]] std::vector<std::string> not_ready() const;
+
+  /// Where queues of this node are shared; more than one where they name different Redis. Empty: this node stands alone.
+  [[nodiscard]] std::vector<std::shared_ptr<ownership>> shared_places() const;
 
   /// Stops HTTP, then every queue. Returns how many handlers still run.
   std::size_t stop();
@@ -89,6 +95,7 @@ private:
   std::unique_ptr<limit_host> limits_;
   std::unique_ptr<caf::actor_system_config> caf_config_;
   std::unique_ptr<caf::actor_system> system_;
+  std::unique_ptr<lock_host> locks_;
   std::unique_ptr<http::server> http_;
   std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();
 
@@ -96,7 +103,7 @@ private:
   const std::string incarnation_;       ///< of this start, for other nodes
   std::unique_ptr<mesh> mesh_;          ///< where queues are shared
   std::map<std::string, std::shared_ptr<ownership>> ownerships_;  ///< by the Redis; under opening_
-  std::mutex opening_;  ///< one queue is opened at a time; look-ups do not wait for that
+  mutable std::mutex opening_;  ///< one queue is opened at a time; look-ups do not wait for that
   std::map<std::string, std::shared_ptr<hosted_queue>, std::less<>> queues_;
   std::uint64_t next_id_ = 1;
   bool stopping_ = false;

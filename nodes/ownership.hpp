@@ -3,6 +3,7 @@
 /// Which of the queues in one Redis this node owns.
 
 #include "integration/redis/redis_client.hpp"
+#include "integration/redis/redis_nodes.hpp"
 
 #include <caravan/error.hpp>
 
@@ -11,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace caravan {
 
@@ -20,11 +22,13 @@ class ownership {
 public:
   /// What a queue is told, one call at a time. None must throw. After remove() none comes any more.
   struct listener {
-    std::function<bool(std::uint64_t epoch)> owned;    ///< this node owns it from now on; may take a while. False: it cannot after all
-    std::function<void()> lost;                        ///< another owns it, or may soon; must not block
-    std::function<void(const std::string&)> held_by;   ///< what the owner's node says of itself, see node_text
-    std::function<void()> look_again;                  ///< others pushed, or it may hand out again; must not block
-    std::function<void(const std::string&)> trouble;   ///< Redis does not answer (said again while so); empty: it does
+    std::function<bool(std::uint64_t epoch)>
+        owned;                   ///< this node owns it from now on; may take a while. False: it cannot after all
+    std::function<void()> lost;  ///< another owns it, or may soon; must not block
+    std::function<void(const std::string&)>
+        held_by;                       ///< what the owner's node says of itself: "NAME INCARNATION ADDRESS", or a name
+    std::function<void()> look_again;  ///< others pushed, or it may hand out again; must not block
+    std::function<void(const std::string&)> trouble;  ///< Redis does not answer (said again while so); empty: it does
   };
   /// The place of one queue.
   class place {
@@ -36,8 +40,8 @@ public:
     virtual void doubt() = 0;
   };
 
-  /// `node_text`: what others see, the node's name first; different for each start of a node.
-  ownership(redis_options options, std::string node_text, std::chrono::milliseconds lease);
+  /// `me` is told to others for as long as this lives.
+  ownership(redis_options options, node_entry me, std::chrono::milliseconds lease);
   ~ownership();
   ownership(const ownership&) = delete;
   ownership& operator=(const ownership&) = delete;
@@ -49,6 +53,17 @@ public:
   void remove(const std::shared_ptr<place>& which);
   /// Frees it at once for others, after remove().
   void give_up(const std::shared_ptr<place>& which);
+  /// Frees it for one other node, and stays in line behind that. backend_failed: it may have been freed or not; its
+  /// lease decides.
+  expected<void> hand_over(const std::shared_ptr<place>& which, const std::string& to);
+
+  /// Takes over no more queues, or does again.
+  void cordon(bool on);
+  [[nodiscard]] bool cordoned() const;
+  /// Where this node serves HTTP, for people.
+  void tell_http(std::string address);
+  /// All nodes on this Redis. Blocks on it.
+  [[nodiscard]] expected<std::vector<node_entry>> nodes();
 
   /// For the queues' data.
   [[nodiscard]] const std::shared_ptr<redis_client>& client() const noexcept;

@@ -3,9 +3,10 @@
 #include "actors/queue/queue_link.hpp"
 #include "actors/store/store_actor.hpp"
 #include "actors/worker_pool/worker_pool_shell.hpp"
+#include "integration/redis/redis_moves.hpp"
 #include "integration/redis/redis_storage.hpp"
-#include "nodes/actor_queue.hpp"
 #include "messages/caf_error.hpp"
+#include "nodes/actor_queue.hpp"
 #include "nodes/foreign_thread.hpp"
 #include "nodes/mesh.hpp"
 #include "nodes/ownership.hpp"
@@ -33,8 +34,10 @@ constexpr auto settle_patience = 3s;
 constexpr auto ask_timeout = 10s;
 constexpr auto abandon_timeout = 2s;
 constexpr auto short_delay = 200ms;  ///< before a way that was lost is looked for again
-constexpr auto long_delay = 1s;      ///< before the next try
-/// A lease token has to be above all of earlier owners: these count on from their epoch, of which there is at most one a millisecond.
+constexpr auto opening_delay = 50ms;
+constexpr auto long_delay = 1s;  ///< before the next try
+/// A lease token has to be above all of earlier owners: these count on from their epoch, of which there is at most one
+/// a millisecond.
 constexpr unsigned tokens_an_epoch_bits = 20;
 
 /// What every node has of the queue: a way to push, and an actor that knows who owns it.
@@ -48,7 +51,8 @@ struct standby {
 
 class shared_queue final : public hosted_queue {
 public:
-  shared_queue(host_parts parts, std::shared_ptr<storage> pushes) : parts_(std::move(parts)), guard_(std::make_shared<guard>()) {
+  shared_queue(host_parts parts, std::shared_ptr<storage> pushes)
+      : parts_(std::move(parts)), guard_(std::make_shared<guard>()) {
     guard_->self = this;
     const foreign_thread here;
     const auto& s = parts_.settings;
@@ -59,12 +63,15 @@ public:
       standby_.door->take(ignored);
     };
     standby_.door = std::make_shared<intake>(
-      standby_.store, intake::limits{s.name, std::numeric_limits<std::size_t>::max() / 2, s.max_item_size, s.push_timeout, s.unique}, 0, drop, *parts_.clock);
+        standby_.store,
+        intake::limits{s.name, std::numeric_limits<std::size_t>::max() / 2, s.max_item_size, s.push_timeout, s.unique},
+        0, drop, *parts_.clock);
     auto& system = *parts_.system;
     standby_.storekeeper = system.spawn<caf::detached>(store_behavior, standby_.store, standby_.door, standby_.health);
-    standby_.link = system.spawn(queue_link_behavior, link_parts{s.name, parts_.node, standby_.storekeeper, s.length, s.push_timeout, [g = guard_] {
-                                                                  g->call([](shared_queue& q) { q.look_for_owner(short_delay); });
-                                                                }});
+    standby_.link =
+        system.spawn(queue_link_behavior,
+                     link_parts{s.name, parts_.node, standby_.storekeeper, s.length, s.push_timeout,
+                                [g = guard_] { g->call([](shared_queue& q) { q.look_for_owner(short_delay); }); }});
 
     ownership::listener on;
     on.owned = [this](std::uint64_t epoch) {
@@ -151,7 +158,8 @@ public:
     const foreign_thread here;
     caf::scoped_actor self{*parts_.system};
     auto info = to_queue_info(*this, *st, nullptr);
-    self->request(p, ask_timeout, get_pool_status{}).receive([&](const pool_status& ps) { info = to_queue_info(*this, *st, &ps); }, [](caf::error&) {});
+    self->request(p, ask_timeout, get_pool_status{})
+        .receive([&](const pool_status& ps) { info = to_queue_info(*this, *st, &ps); }, [](caf::error&) {});
     return info;
   }
 
@@ -183,11 +191,13 @@ public:
     if (const auto q = mine()) return q->set_max_workers(most);
     const auto p = pool();
     if (!p)
-      return {errc::conflict, "queue \"" + name() + "\": has no workers on this node at this moment, so there are none to scale"};
+      return {errc::conflict,
+              "queue \"" + name() + "\": has no workers on this node at this moment, so there are none to scale"};
     const foreign_thread here;
     caf::scoped_actor self{*parts_.system};
     expected<void> answer{errc::timed_out, "queue \"" + name() + "\": its workers did not answer"};
-    self->request(p, ask_timeout, caravan::set_max_workers{most}).receive([&](ack) { answer = {}; }, [](caf::error&) {});
+    self->request(p, ask_timeout, caravan::set_max_workers{most})
+        .receive([&](ack) { answer = {}; }, [](caf::error&) {});
     return answer;
   }
   expected<job_info> find(item_id item) override {
@@ -271,19 +281,21 @@ private:
     }
     const foreign_thread here;
     caf::scoped_actor self{*parts_.system};
-    expected<Reply> answer{errc::timed_out, "queue \"" + name() + "\": its owner did not answer within " + std::to_string(timeout.count()) + " ms"};
+    expected<Reply> answer{errc::timed_out, "queue \"" + name() + "\": its owner did not answer within " +
+                                                std::to_string(timeout.count()) + " ms"};
     self->request(link, timeout, what)
-      .receive([&](Reply& r) { answer = std::move(r); },
-               [&](caf::error& e) {
-                 if (e != caf::sec::request_timeout) answer = from_caf(e);
-               });
+        .receive([&](Reply& r) { answer = std::move(r); },
+                 [&](caf::error& e) {
+                   if (e != caf::sec::request_timeout) answer = from_caf(e);
+                 });
     return answer;
   }
 
   expected<std::vector<append_result>> store(std::span<record> records) {
     if (const auto q = mine()) {
       auto answer = q->store(records);
-      if (answer || (answer.failure().code != errc::fenced && answer.failure().code != errc::queue_closed)) return answer;
+      if (answer || (answer.failure().code != errc::fenced && answer.failure().code != errc::queue_closed))
+        return answer;
       if (answer.failure().code == errc::fenced)
         place_->doubt();
       else if (mine() == q)
@@ -298,7 +310,8 @@ private:
     auto pause = std::chrono::milliseconds{first_pause};
     for (;;) {
       auto answer = standby_.door->push(records);
-      const bool can_wait = !answer && answer.failure().code == errc::queue_full && records.size() <= parts_.settings.length;
+      const bool can_wait =
+          !answer && answer.failure().code == errc::queue_full && records.size() <= parts_.settings.length;
       if (!can_wait || parts_.clock->now() + pause > deadline) {
         if (!answer && answer.failure().code == errc::backend_failed) standby_.health->set(answer.failure().text);
         return answer;
@@ -336,6 +349,11 @@ private:
     right.on_fenced = [place = place_of()] {
       if (const auto p = place.lock()) p->doubt();
     };
+    right.on_move = [g = guard_](const move_queue& m) {
+      expected<void> answer{errc::queue_closed, "the queue is stopped"};
+      g->call([&](shared_queue& q) { answer = q.begin_move(m); });
+      return answer;
+    };
     std::unique_lock lock(mutex_);
     auto parts = parts_;
     lock.unlock();
@@ -357,9 +375,40 @@ private:
       q = std::exchange(mine_, nullptr);
     }
     if (!q) return;
-    parts_.log->warn("queue", "another node owns it now; what is in handlers here will be handled there again", {{"queue", name()}});
+    parts_.log->warn("queue", "another node owns it now; what is in handlers here will be handled there again",
+                     {{"queue", name()}});
     // Its handlers are given time to end, which must not hold up others.
     retire([q] { q->abandon(); });
+  }
+
+  expected<void> begin_move(const move_queue& m) {
+    if (m.to == parts_.node) return {errc::conflict, "queue \"" + name() + "\": is on node \"" + m.to + "\" already"};
+    std::shared_ptr<actor_queue> q;
+    {
+      const std::lock_guard lock(mutex_);
+      q = std::exchange(mine_, nullptr);  // from here on pushes go to Redis, where the next owner finds them
+    }
+    if (!q) return {errc::conflict, "queue \"" + name() + "\": is being moved already"};
+    retire([this, q, m] { hand_over(*q, m); });
+    return {};
+  }
+
+  // What runs may end; what is left is handed out again by the next owner.
+  void hand_over(actor_queue& q, const move_queue& m) {
+    const auto begun = std::chrono::steady_clock::now();
+    q.abandon();
+    const auto ok = parts_.shared->hand_over(place_, m.to);
+    const auto ms = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun).count();
+    if (!ok) {
+      parts_.log->warn(
+          "queue", "the move to node \"" + m.to + "\" was not confirmed: " + ok.failure().text + "; its lease decides",
+          {{"queue", name()}});
+      return;
+    }
+    parts_.log->info("queue", "handed over to node \"" + m.to + "\"",
+                     {{"queue", name()}, {"ms", std::to_string(ms)}, {"by", m.by}});
+    note_move(*parts_.shared->client(),
+              {parts_.clock->wall().time_since_epoch().count(), name(), parts_.node, m.to, m.by, ms});
   }
 
   // "NAME INCARNATION ADDRESS"
@@ -416,7 +465,8 @@ private:
     }
     if (!found) {
       // Its lease decides whether it lives; until then the way to it may come back.
-      look_for_owner(long_delay);
+      look_for_owner(found.failure().code == errc::not_found ? opening_delay
+                                                             : long_delay);  // an owner opens the queue first
       return;
     }
     drop_link(peer.name);  // a pool that is left counts on the old way
@@ -438,17 +488,21 @@ private:
     std::random_device random;
     const auto id = static_cast<std::uint64_t>(random()) << 32 | random() | 1;
     const foreign_thread here;
-    const auto log = [sink = parts_.log, queue = s.name](std::string_view what, const std::string& text) { sink->warn(what, text, {{"queue", queue}}); };
+    const auto log = [sink = parts_.log, queue = s.name](std::string_view what, const std::string& text) {
+      sink->warn(what, text, {{"queue", queue}});
+    };
     pool_ = parts_.system->spawn(worker_pool_behavior, pool_parts{id, pool_kind::remote, parts_.node, l, parts_.handler,
-                                                                 caf::actor_cast<queue_actor>(standby_.link), log});
+                                                                  caf::actor_cast<queue_actor>(standby_.link), log});
   }
 
   /// Returns how many handlers still run.
-  static std::size_t end_pool(caf::actor_system& system, const worker_pool_actor& pool, std::chrono::milliseconds timeout) {
+  static std::size_t end_pool(caf::actor_system& system, const worker_pool_actor& pool,
+                              std::chrono::milliseconds timeout) {
     const foreign_thread here;
     caf::scoped_actor self{system};
     std::size_t left = 0;
-    self->request(pool, caf::infinite, stop_pool{timeout}).receive([&](const pool_status& st) { left = st.active; }, [](caf::error&) {});
+    self->request(pool, caf::infinite, stop_pool{timeout})
+        .receive([&](const pool_status& st) { left = st.active; }, [](caf::error&) {});
     self->send_exit(pool, caf::exit_reason::user_shutdown);
     self->wait_for(pool);
     return left;
@@ -487,7 +541,9 @@ public:
     o.idempotency_window = s.idempotency_window;
     o.length = s.length;
     o.clock = p.clock;
-    o.report = [log = p.log, queue = s.name](const std::string& what) { log->error("storage", what, {{"queue", queue}}); };
+    o.report = [log = p.log, queue = s.name](const std::string& what) {
+      log->error("storage", what, {{"queue", queue}});
+    };
     return o;
   }
 

@@ -57,6 +57,11 @@ void owner_core::on_chance(time now) {
   if (next_ && owns() && failed_pause_ > duration::zero()) next_ = std::min(*next_, now);
 }
 
+void owner_core::on_given_up(duration pause, time now) {
+  on_fenced(now);
+  next_ = now + pause;
+}
+
 void owner_core::resign() {
   next_.reset();
   epoch_ = 0;

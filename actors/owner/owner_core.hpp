@@ -9,9 +9,9 @@
 
 namespace caravan {
 
-/// The store gives the place for a lease, counted by its own clock from when it got the call. Here it is counted from before
-/// the call was sent, and ends a margin earlier: this node stops handing out before the store lets another begin, unless
-/// its own steady clock is slower by more than the margin.
+/// The store gives the place for a lease, counted by its own clock from when it got the call. Here it is counted from
+/// before the call was sent, and ends a margin earlier: this node stops handing out before the store lets another
+/// begin, unless its own steady clock is slower by more than the margin.
 class owner_core {
 public:
   using time = std::chrono::steady_clock::time_point;
@@ -35,6 +35,8 @@ public:
   void on_failed(time now);
   /// Somebody gave the place up, or the connection is back: try at once.
   void on_chance(time now);
+  /// This node gives it up for another one, which is to be quicker: not to be tried for during `pause`.
+  void on_given_up(duration pause, time now);
   /// Not to be tried for any more.
   void resign();
 

@@ -18,9 +18,9 @@ namespace caravan {
 
 struct link_parts {
   std::string queue;
-  std::string node;                 ///< this one
-  store_actor storekeeper;          ///< of a storage without an epoch: it may push and look
-  std::size_t length = 0;           ///< LENGTH
+  std::string node;         ///< this one
+  store_actor storekeeper;  ///< of a storage without an epoch: it may push and look
+  std::size_t length = 0;   ///< LENGTH
   std::chrono::milliseconds push_timeout{0};
   /// The owner that it had a way to cannot be reached any more. May be empty; must not block.
   std::function<void()> on_lost;
@@ -50,9 +50,10 @@ struct queue_link_state {
   queue_link_state() = default;
 };
 
-/// Pushes go to the shared storage, whoever owns the queue. Everything else goes to the owner; when it cannot be reached
-/// the answer is `fenced` and names it. Status and single jobs are then answered from the storage.
-queue_link_actor::behavior_type queue_link_behavior(queue_link_actor::stateful_pointer<queue_link_state> self, link_parts parts);
+/// Pushes go to the shared storage, whoever owns the queue. Everything else goes to the owner; when it cannot be
+/// reached the answer is `fenced` and names it. Status and single jobs are then answered from the storage.
+queue_link_actor::behavior_type queue_link_behavior(queue_link_actor::stateful_pointer<queue_link_state> self,
+                                                    link_parts parts);
 
 }  // namespace caravan
 

@@ -34,36 +34,37 @@ queue_actor::behavior_type fake_owner(queue_actor::stateful_pointer<owner_state>
     return ack{};
   };
   return {
-    [](items_stored) {},
-    [](queue_tick) {},
-    [note](const attach_pool&) { return note("attach"); },
-    [note](const demand&) { note("demand"); },
-    [note](const batch_done&) { note("done"); },
-    [note](const renew_leases&) { note("renew"); },
-    [note](const push_items&) {
-      note("push");
-      return push_results{};
-    },
-    [note](const pause_queue&) { return note("pause"); },
-    [note](resume_queue) { return note("resume"); },
-    [note](drain_queue) { return note("drain"); },
-    [note](const flush_queue&) { return note("flush"); },
-    [note](const purge_queue&) {
-      note("purge");
-      return purged_count{7};
-    },
-    [note](const stop_queue&) {
-      note("stop");
-      return queue_status{};
-    },
-    [](get_queue_status) {
-      queue_status st;
-      st.owner = "mars";
-      return st;
-    },
-    [](const find_job&) { return job_status{}; },
-    [](const list_jobs&) { return job_list{}; },
-    [note](const change_job&) { return note("change"); },
+      [](items_stored) {},
+      [](queue_tick) {},
+      [note](const attach_pool&) { return note("attach"); },
+      [note](const demand&) { note("demand"); },
+      [note](const batch_done&) { note("done"); },
+      [note](const renew_leases&) { note("renew"); },
+      [note](const push_items&) {
+        note("push");
+        return push_results{};
+      },
+      [note](const pause_queue&) { return note("pause"); },
+      [note](resume_queue) { return note("resume"); },
+      [note](drain_queue) { return note("drain"); },
+      [note](const flush_queue&) { return note("flush"); },
+      [note](const purge_queue&) {
+        note("purge");
+        return purged_count{7};
+      },
+      [note](const stop_queue&) {
+        note("stop");
+        return queue_status{};
+      },
+      [](get_queue_status) {
+        queue_status st;
+        st.owner = "mars";
+        return st;
+      },
+      [](const find_job&) { return job_status{}; },
+      [](const list_jobs&) { return job_list{}; },
+      [note](const change_job&) { return note("change"); },
+      [note](const move_queue&) { return note("move"); },
   };
 }
 
@@ -71,9 +72,10 @@ struct fixture : test::shell_fixture {
   test::virtual_clock clock{sched.clock()};
   std::shared_ptr<bounded_storage> store = std::make_shared<bounded_storage>();
   std::shared_ptr<intake> door = std::make_shared<intake>(
-    store, intake::limits{"mail", std::numeric_limits<std::size_t>::max() / 2, 1 << 20, 5s, false}, 0, [] {}, clock);
+      store, intake::limits{"mail", std::numeric_limits<std::size_t>::max() / 2, 1 << 20, 5s, false}, 0, [] {}, clock);
   store_actor storekeeper = sys.spawn(store_behavior, store, door, std::make_shared<trouble>());
-  queue_link_actor link = sys.spawn(queue_link_behavior, link_parts{"mail", "venus", storekeeper, 2, 5s, [this] { ++lost; }});
+  queue_link_actor link =
+      sys.spawn(queue_link_behavior, link_parts{"mail", "venus", storekeeper, 2, 5s, [this] { ++lost; }});
   queue_actor owner;
   int lost = 0;
 
@@ -155,6 +157,7 @@ CAF_TEST(everything else goes to an owner that can be reached) {
   (void)must<ack>(link, flush_queue{});
   CAF_CHECK_EQUAL(must<purged_count>(link, purge_queue{}).count, 7u);
   (void)must<ack>(link, change_job{});
+  (void)must<ack>(link, move_queue{});
   (void)must<ack>(link, attach_pool{});
   tell(link, demand{});
   tell(link, batch_done{});
@@ -163,7 +166,8 @@ CAF_TEST(everything else goes to an owner that can be reached) {
   (void)must<push_results>(link, items(1));
   CAF_CHECK_EQUAL(store->count().waiting, 1u);
   auto& asked = deref<std::remove_pointer_t<queue_actor::stateful_pointer<owner_state>>>(owner).state.asked;
-  const std::vector<std::string> expected{"pause", "resume", "drain", "flush", "purge", "change", "attach", "demand", "done", "renew"};
+  const std::vector<std::string> expected{"pause", "resume", "drain",  "flush", "purge", "change",
+                                          "move",  "attach", "demand", "done",  "renew"};
   CAF_CHECK(asked == expected);
 }
 

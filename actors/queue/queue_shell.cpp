@@ -509,6 +509,13 @@ queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
     [self](const find_job& f) -> caf::result<job_status> { return find(self, f.id); },
     [self](const list_jobs& l) -> caf::result<job_list> { return list(self, l); },
     [self](const change_job& c) -> caf::result<ack> { return change(self, c); },
+    [self](const move_queue& m) -> caf::result<ack> {
+      const auto& parts = self->state.parts;
+      if (!parts.on_move)
+        return to_caf({errc::not_supported, "queue \"" + parts.settings.name + "\": is not shared, so it cannot move; only queues of TYPE = redis can"});
+      if (const auto ok = parts.on_move(m); !ok) return to_caf(ok.failure());
+      return ack{};
+    },
   };
 }
 

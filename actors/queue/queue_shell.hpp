@@ -33,6 +33,8 @@ struct queue_parts {
   std::function<bool()> may_hand_out;
   /// A shared storage: another node owns the queue now. May be empty.
   std::function<void()> on_fenced;
+  /// A shared storage: begins to hand the queue over. Must not block. May be empty: it cannot move.
+  std::function<expected<void>(const move_queue&)> on_move;
 };
 
 struct queue_shell_state {

@@ -129,7 +129,8 @@ queue_actor::behavior_type fake_queue(fake_queue_pointer self) {
           [=](get_queue_status) -> caf::result<queue_status> { return unexpected(); },
           [=](const find_job&) -> caf::result<job_status> { return unexpected(); },
           [=](const list_jobs&) -> caf::result<job_list> { return unexpected(); },
-          [=](const change_job&) -> caf::result<ack> { return unexpected(); }};
+          [=](const change_job&) -> caf::result<ack> { return unexpected(); },
+          [=](const move_queue&) -> caf::result<ack> { return unexpected(); }};
 }
 
 struct fixture : test::shell_fixture {

@@ -7,5 +7,6 @@
 #include <caravan/error.hpp>
 #include <caravan/item_id.hpp>
 #include <caravan/limit.hpp>
+#include <caravan/locks.hpp>
 #include <caravan/node.hpp>
 #include <caravan/queue.hpp>

@@ -9,6 +9,7 @@
 #include <caravan/cache.hpp>
 #include <caravan/error.hpp>
 #include <caravan/limit.hpp>
+#include <caravan/locks.hpp>
 #include <caravan/queue.hpp>
 
 #include <chrono>
@@ -81,6 +82,9 @@ public:
 
   /// [limit.NAME] over [limit]. Throws caravan::exception (not_found) for a limit that no section names.
   [[nodiscard]] caravan::limit limit(const std::string& name);
+
+  /// As [global_lock] says: of this node, or of all that share its Redis.
+  [[nodiscard]] caravan::locks locks();
 
   /// Stops claiming, waits SHUTDOWN_TIMEOUT for handlers, closes the storages. Returns how many handlers still run.
   std::size_t stop();

@@ -15,8 +15,8 @@ namespace {
 constexpr std::string_view items = "caravan:limits:{n}:items";
 constexpr std::string_view line = "caravan:limits:{n}:line";
 
-const redis_script store_one("store_one",
-                             "redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) redis.call('ZADD', KEYS[2], 0, ARGV[1]) return 1");
+const redis_script store_one(
+    "store_one", "redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) redis.call('ZADD', KEYS[2], 0, ARGV[1]) return 1");
 
 }  // namespace
 
@@ -27,7 +27,8 @@ expected<redis_limits> measure_redis_limits(const redis_options& options, std::s
   const auto until = [] { return steady_clock::now() + 60s; };
   error failed;
   // `width` commands under way at once, of which each is `items_each` items.
-  const auto measure = [&](std::size_t count, std::size_t width, std::size_t items_each, const std::function<void(std::string&, std::size_t)>& encode) {
+  const auto measure = [&](std::size_t count, std::size_t width, std::size_t items_each,
+                           const std::function<void(std::string&, std::size_t)>& encode) {
     if (auto gone = c.ask({"DEL", items, line}, until()); !gone) failed = gone.failure();
     const auto begun = steady_clock::now();
     std::size_t done = 0;

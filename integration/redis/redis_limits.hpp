@@ -15,7 +15,8 @@ struct redis_limits {
   double round_trip = 0;        ///< PING, awaited
 };
 
-/// Uses and removes keys that begin with `caravan:limits:`. Takes `n` items for each measure, a tenth for those awaited.
+/// Uses and removes keys that begin with `caravan:limits:`. Takes `n` items for each measure, a tenth for those
+/// awaited.
 [[nodiscard]] expected<redis_limits> measure_redis_limits(const redis_options& options, std::size_t n);
 
 }  // namespace caravan

@@ -10,7 +10,7 @@ namespace caravan {
 namespace scripts = redis_queue_scripts;
 
 redis_owner::redis_owner(redis_client& client, const std::string& queue_full_name, std::string node)
-  : client_(client), queue_(queue_full_name), node_(std::move(node)), channel_(redis_queue_keys(queue_, {}).news()) {}
+    : client_(client), queue_(queue_full_name), node_(std::move(node)), channel_(redis_queue_keys(queue_, {}).news()) {}
 
 const std::string& redis_owner::channel() const { return channel_; }
 
@@ -30,7 +30,8 @@ expected<redis_owner::claim> redis_owner::acquire(std::chrono::milliseconds leas
     const auto& text = answer->items[1].text;
     std::from_chars(text.data(), text.data() + text.size(), c.epoch);
   }
-  if (c.epoch == 0) return {errc::backend_failed, "redis " + client_.where() + ": the script acquire answered what it never should"};
+  if (c.epoch == 0)
+    return {errc::backend_failed, "redis " + client_.where() + ": the script acquire answered what it never should"};
   return c;
 }
 
@@ -41,15 +42,14 @@ expected<std::size_t> redis_owner::renew(std::uint64_t epoch, std::chrono::milli
   const std::string_view args[] = {e, node_, ms};
   const auto answer = client_.eval(scripts::renew, keys.all, args);
   if (!answer) return answer.failure();
-  if (!answer->has(2))
-    return {errc::fenced, "queue " + queue_ + ": another node owns it now"};
+  if (!answer->has(2)) return {errc::fenced, "queue " + queue_ + ": another node owns it now"};
   return static_cast<std::size_t>(answer->items[1].number);
 }
 
-expected<void> redis_owner::give_up(std::uint64_t epoch) {
+expected<void> redis_owner::give_up(std::uint64_t epoch, std::string_view to) {
   const redis_queue_keys keys(queue_, {});
   const auto e = std::to_string(epoch);
-  const std::string_view args[] = {e};
+  const std::string_view args[] = {e, to};
   const auto answer = client_.eval(scripts::give_up, keys.all, args);
   if (!answer) return answer.failure();
   return {};

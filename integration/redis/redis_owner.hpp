@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace caravan {
 
@@ -16,19 +17,20 @@ public:
   redis_owner(redis_client& client, const std::string& queue_full_name, std::string node);
 
   struct claim {
-    std::uint64_t epoch = 0;             ///< 0: somebody else has it
-    std::string holder;                  ///< then: who
-    std::chrono::milliseconds left{0};   ///< and for how long, if it is not renewed
+    std::uint64_t epoch = 0;            ///< 0: somebody else has it
+    std::string holder;                 ///< then: who
+    std::chrono::milliseconds left{0};  ///< and for how long, if it is not renewed
   };
   /// Takes the place if it is free.
   [[nodiscard]] expected<claim> acquire(std::chrono::milliseconds lease);
   /// Extends the lease, also one that ran out if nobody took over since. `fenced`: somebody did.
   /// Returns how many pushes of other nodes wait for adoption.
   [[nodiscard]] expected<std::size_t> renew(std::uint64_t epoch, std::chrono::milliseconds lease);
-  /// Frees the place and tells the others.
-  expected<void> give_up(std::uint64_t epoch);
+  /// Frees the place and tells the others. With `to` only that node may have it, as long as it is alive.
+  expected<void> give_up(std::uint64_t epoch, std::string_view to = {});
 
-  /// Here pushes of others ("push") and a free place ("free") are told.
+  /// Here pushes of others ("push"), a free place ("free", or "free NODE") and a new owner ("owned" and what it says of
+  /// itself) are told.
   [[nodiscard]] const std::string& channel() const;
 
 private:

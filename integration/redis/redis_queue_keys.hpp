@@ -11,11 +11,21 @@ namespace caravan {
 struct redis_queue_keys {
   redis_queue_keys() = default;
   redis_queue_keys(const std::string& queue_full_name, const std::string& set_full_name)
-    : prefix("caravan:{" + queue_full_name + "}:"),
-      all{prefix + "meta",     prefix + "items",      prefix + "waiting",       prefix + "delayed",
-          prefix + "dead",     prefix + "incoming",   prefix + "incoming_due",  prefix + set_full_name,
-          prefix + set_full_name + ":times", prefix + "idempotency", prefix + "idempotency:times",
-          prefix + "owner",    prefix + "damaged",    prefix + "news"} {}
+      : prefix("caravan:{" + queue_full_name + "}:"),
+        all{prefix + "meta",
+            prefix + "items",
+            prefix + "waiting",
+            prefix + "delayed",
+            prefix + "dead",
+            prefix + "incoming",
+            prefix + "incoming_due",
+            prefix + set_full_name,
+            prefix + set_full_name + ":times",
+            prefix + "idempotency",
+            prefix + "idempotency:times",
+            prefix + "owner",
+            prefix + "damaged",
+            prefix + "news"} {}
 
   std::string prefix;
   /// As every script takes them: KEYS[1] to KEYS[14], in the order of redis_queue_scripts.cpp.

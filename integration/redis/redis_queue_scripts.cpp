@@ -4,74 +4,104 @@ namespace caravan::redis_queue_scripts {
 
 // What the scripts share. KEYS are those of redis_queue_keys.
 //
-// Rows that the owner stored lie in `waiting` and `delayed`. What other nodes push lies in `incoming` until the owner adopts
-// it: so nothing appears in line that the owner's memory does not know of, and ids are in line in the order in which the owner
-// heard of them.
+// Rows that the owner stored lie in `waiting` and `delayed`. What other nodes push lies in `incoming` until the owner
+// adopts it: so nothing appears in line that the owner's memory does not know of, and ids are in line in the order in
+// which the owner heard of them.
 //
-// An id is 13 digits of base 32 and sorts as text. Numbers of Lua are exact to 53 bits only, so a new id is made of its two
-// parts, milliseconds and counter.
+// An id is 13 digits of base 32 and sorts as text. Numbers of Lua are exact to 53 bits only, so a new id is made of its
+// two parts, milliseconds and counter.
 #define CARAVAN_PRELUDE                                                                                                \
   "local meta, items, waiting, delayed, dead, incoming, incoming_due, unique, unique_times, idem, idem_times, owner, " \
   "damaged, news = unpack(KEYS)\n"
 
-#define CARAVAN_COUNTS                                                                                       \
-  "local function counts(...)\n"                                                                             \
-  "  local m = redis.call('HMGET', meta, 'ms', 'seq')\n"                                                     \
-  "  return {0, redis.call('ZCARD', waiting), redis.call('ZCARD', delayed), redis.call('ZCARD', dead),\n"    \
-  "          redis.call('HINCRBY', meta, 'version', 1), m[1] or '0', m[2] or '0', ...}\n"                     \
+#define CARAVAN_COUNTS                                                                                    \
+  "local function counts(...)\n"                                                                          \
+  "  local m = redis.call('HMGET', meta, 'ms', 'seq')\n"                                                  \
+  "  return {0, redis.call('ZCARD', waiting), redis.call('ZCARD', delayed), redis.call('ZCARD', dead),\n" \
+  "          redis.call('HINCRBY', meta, 'version', 1), m[1] or '0', m[2] or '0', ...}\n"                 \
   "end\n"
 
-#define CARAVAN_FENCE                                                          \
-  "if redis.call('HGET', meta, 'epoch') ~= ARGV[1] then return {1} end\n"
+#define CARAVAN_FENCE "if redis.call('HGET', meta, 'epoch') ~= ARGV[1] then return {1} end\n"
 
 // unpack() of a long list overflows Lua's stack.
-#define CARAVAN_BULK                                                                   \
-  "local function bulk(command, key, list, step)\n"                                    \
-  "  local out = {}\n"                                                                 \
-  "  for from = 1, #list, step or 1000 do\n"                                           \
-  "    local to = math.min(from + (step or 1000) - 1, #list)\n"                        \
-  "    local part = redis.call(command, key, unpack(list, from, to))\n"                \
+#define CARAVAN_BULK                                                                            \
+  "local function bulk(command, key, list, step)\n"                                             \
+  "  local out = {}\n"                                                                          \
+  "  for from = 1, #list, step or 1000 do\n"                                                    \
+  "    local to = math.min(from + (step or 1000) - 1, #list)\n"                                 \
+  "    local part = redis.call(command, key, unpack(list, from, to))\n"                         \
   "    if type(part) == 'table' then for i = 1, #part do out[from + i - 1] = part[i] end end\n" \
-  "  end\n"                                                                            \
-  "  return out\n"                                                                     \
+  "  end\n"                                                                                     \
+  "  return out\n"                                                                              \
   "end\n"
 
 // Frees the unique keys that still belong to these ids; `timed`: they have lifetimes.
-#define CARAVAN_FREE                                                                          \
-  "local function free(digests, ids, timed)\n"                                                \
-  "  if #digests == 0 then return end\n"                                                      \
-  "  local held = bulk('HMGET', unique, digests)\n"                                           \
-  "  local gone = {}\n"                                                                       \
-  "  for i = 1, #digests do\n"                                                                \
+#define CARAVAN_FREE                                                                                \
+  "local function free(digests, ids, timed)\n"                                                      \
+  "  if #digests == 0 then return end\n"                                                            \
+  "  local held = bulk('HMGET', unique, digests)\n"                                                 \
+  "  local gone = {}\n"                                                                             \
+  "  for i = 1, #digests do\n"                                                                      \
   "    if held[i] and string.sub(held[i], 1, 13) == ids[i] then gone[#gone + 1] = digests[i] end\n" \
-  "  end\n"                                                                                   \
-  "  if #gone == 0 then return end\n"                                                         \
-  "  bulk('HDEL', unique, gone)\n"                                                            \
-  "  if timed then bulk('ZREM', unique_times, gone) end\n"                                    \
+  "  end\n"                                                                                         \
+  "  if #gone == 0 then return end\n"                                                               \
+  "  bulk('HDEL', unique, gone)\n"                                                                  \
+  "  if timed then bulk('ZREM', unique_times, gone) end\n"                                          \
   "end\n"
 
-// ARGV: epoch (0: not the owner), call ("client:number"), first ms of a new id, now in ms, policy (none | start | done | time), lifetime ms,
-// idempotency window ms, LENGTH (0: not checked), id through which incoming rows were seen, form, then a record: its body, and in the form "full" also
-// digest, due in ms, digest of its idempotency key, each may be empty.
-// Answer: counts and the ids' text: "A" and the first id when all were stored, else "M" and for each a letter and an id. Or {3, id, body, ...}: rows that the
-// owner has to adopt first; nothing was stored. Or {2, items there}.
+// next_id(): above the last one (ms, seq), and not before the call's first ms. Its first 12 digits seldom change and
+// are kept.
+#define CARAVAN_NEXT_ID                                                                                 \
+  "local ms, seq, head = tonumber(m[2] or '0'), tonumber(m[3] or '0'), m[6]\n"                          \
+  "local digits = '0123456789abcdefghjkmnpqrstvwxyz'\n"                                                 \
+  "local function encode(value, length)\n"                                                              \
+  "  local out = ''\n"                                                                                  \
+  "  for _ = 1, length do\n"                                                                            \
+  "    local d = value % 32\n"                                                                          \
+  "    out = string.sub(digits, d + 1, d + 1) .. out\n"                                                 \
+  "    value = (value - d) / 32\n"                                                                      \
+  "  end\n"                                                                                             \
+  "  return out\n"                                                                                      \
+  "end\n"                                                                                               \
+  "local first_ms = tonumber(ARGV[3])\n"                                                                \
+  "local function next_id()\n"                                                                          \
+  "  if first_ms > ms then\n"                                                                           \
+  "    ms, seq, head = first_ms, 0, nil\n"                                                              \
+  "  else\n"                                                                                            \
+  "    seq = seq + 1\n"                                                                                 \
+  "    if seq >= 4194304 then ms, seq, head = ms + 1, 0, nil end\n"                                     \
+  "  end\n"                                                                                             \
+  "  local low = seq % 32\n"                                                                            \
+  "  if low == 0 or not head then\n"                                                                    \
+  "    head = encode(math.floor(ms / 8), 8) .. encode((ms % 8) * 4 + math.floor(seq / 1048576), 1) .. " \
+  "encode(math.floor(seq / 32) % 32768, 3)\n"                                                           \
+  "  end\n"                                                                                             \
+  "  return head .. string.sub(digits, low + 1, low + 1)\n"                                             \
+  "end\n"
+
+// ARGV: epoch (0: not the owner), client, first ms of a new id, now in ms, policy (none | start | done | time),
+// lifetime ms, idempotency window ms, LENGTH (0: not checked), id through which incoming rows were seen, form, number
+// of the client's call, then a record: its body, and in the form "full" also digest, due in ms, digest of its
+// idempotency key, each may be empty. Answer: counts and the ids' text: "A" and the first id when all were stored, else
+// "M" and for each a letter and an id. Or {3, id, body, ...}: rows that the owner has to adopt first; nothing was
+// stored. Or {2, items there}.
 const redis_script append("append", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_BULK R"lua(
 local epoch, lifetime, window = ARGV[1], tonumber(ARGV[6]), tonumber(ARGV[7])
 local now, policy, length, full = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[8]), ARGV[10] == 'full'
-local m = redis.call('HMGET', meta, 'epoch', 'ms', 'seq', 'version', 'call')
-local client, number = string.match(ARGV[2], '^(.*):(%d+)$')
+local m = redis.call('HMGET', meta, 'epoch', 'ms', 'seq', 'version', 'caller', 'head', 'call', 'answer')
+local client, number = ARGV[2], ARGV[11]
 -- The last call of the owner is kept beside its other numbers, that of any other node by itself and for a while.
 local seen_key = epoch == '0' and string.sub(meta, 1, -5) .. 'call:' .. client
-local seen = m[5]
-if seen_key then seen = redis.call('GET', seen_key)
+local whose, last, answered = m[5], m[7], m[8]
+if seen_key then
+  local seen = redis.call('GET', seen_key)
+  whose = seen and client
+  if seen then last, answered = string.match(seen, '^(%d+)|(.*)$') end
 elseif m[1] ~= epoch then return {1} end
-if seen then
-  local whose, last, text = string.match(seen, '^(.*):(%d+)|(.*)$')
-  if whose == client then
-    if last == number then return counts(text) end
-    -- From a connection that was given up long ago: its caller does not wait any more.
-    if tonumber(last) > tonumber(number) then return counts('X') end
-  end
+if whose == client and last then
+  if last == number then return counts(answered) end
+  -- From a connection that was given up long ago: its caller does not wait any more.
+  if tonumber(last) > tonumber(number) then return counts('X') end
 end
 if not seen_key and redis.call('EXISTS', incoming) == 1 then
   if ARGV[9] ~= '' then
@@ -82,7 +112,7 @@ if not seen_key and redis.call('EXISTS', incoming) == 1 then
   if redis.call('EXISTS', incoming) == 1 then return {3} end
 end
 local step = full and 4 or 1
-local n = (#ARGV - 10) / step
+local n = (#ARGV - 11) / step
 if length > 0 then
   local there = redis.call('ZCARD', waiting) + redis.call('ZCARD', delayed) + redis.call('ZCARD', incoming)
   if there + n > length then return {2, there} end
@@ -99,7 +129,7 @@ if full then
   local function look_up(offset, key)
     local asked, at = {}, {}
     for i = 1, n do
-      local d = ARGV[10 + (i - 1) * 4 + offset]
+      local d = ARGV[11 + (i - 1) * 4 + offset]
       if d ~= '' then
         asked[#asked + 1] = d
         at[#at + 1] = d
@@ -127,37 +157,12 @@ if full then
   end
 end
 
-local ms, seq = tonumber(m[2] or '0'), tonumber(m[3] or '0')
-local digits = '0123456789abcdefghjkmnpqrstvwxyz'
-local function encode(value, length)
-  local out = ''
-  for _ = 1, length do
-    local d = value % 32
-    out = string.sub(digits, d + 1, d + 1) .. out
-    value = (value - d) / 32
-  end
-  return out
-end
-local head, head_ms, head_seq
-local function next_id()
-  local first = tonumber(ARGV[3])
-  if first > ms then ms, seq = first, 0
-  elseif seq + 1 >= 4194304 then ms, seq = ms + 1, 0
-  else seq = seq + 1 end
-  local low = seq % 32
-  if ms ~= head_ms or seq - low ~= head_seq then
-    local mid = (ms % 8) * 4 + math.floor(seq / 1048576)
-    head = encode(math.floor(ms / 8), 8) .. encode(mid, 1) .. encode(math.floor(seq / 32) % 32768, 3)
-    head_ms, head_seq = ms, seq - low
-  end
-  return head .. string.sub(digits, low + 1, low + 1)
-end
-
+)lua" CARAVAN_NEXT_ID R"lua(
 local bodies, line, later, later_due, keys, key_times, calls, call_times, letters = {}, {}, {}, {}, {}, {}, {}, {}, {}
 local first_id, stored = nil, 0
 local expires = now + window
 for i = 1, n do
-  local at = 10 + (i - 1) * step
+  local at = 11 + (i - 1) * step
   local letter, id = 'S', nil
   local digest, due, key = '', '', ''
   if full then
@@ -231,25 +236,66 @@ local text = stored == n and ('A' .. (first_id or '')) or ('M' .. table.concat(l
 local version = tonumber(m[4] or '0') + 1
 local last_ms = string.format('%.0f', ms)
 if seen_key then
-  redis.call('HSET', meta, 'ms', last_ms, 'seq', seq, 'version', version)
-  redis.call('SET', seen_key, ARGV[2] .. '|' .. text, 'PX', 600000)
+  redis.call('HSET', meta, 'ms', last_ms, 'seq', seq, 'head', head or '', 'version', version)
+  redis.call('SET', seen_key, number .. '|' .. text, 'PX', 600000)
 else
-  redis.call('HSET', meta, 'ms', last_ms, 'seq', seq, 'version', version, 'call', ARGV[2] .. '|' .. text)
+  redis.call('HSET', meta, 'ms', last_ms, 'seq', seq, 'head', head or '', 'version', version, 'caller', client, 'call', number, 'answer', text)
 end
 return {0, redis.call('ZCARD', waiting), redis.call('ZCARD', delayed), redis.call('ZCARD', dead), version, last_ms, tostring(seq), text}
 )lua");
 
-// What became of an append whose answer never came; if it did not run, it never will. ARGV: epoch, call. Answer: counts, the ids' text or "X".
+// The same for the owner of a queue without unique keys, delays and idempotency keys: short, since it is what most
+// pushes are. ARGV: epoch, client, first ms of a new id, number of the client's call, then bodies. Answer as above, but
+// the counts of delayed and dead rows are -1.
+const redis_script append_plain("append_plain", CARAVAN_PRELUDE R"lua(
+local m = redis.call('HMGET', meta, 'epoch', 'ms', 'seq', 'version', 'caller', 'head', 'call', 'answer')
+if m[1] ~= ARGV[1] then return {1} end
+local number = ARGV[4]
+if m[5] == ARGV[2] then
+  local answered = m[7] == number and m[8] or tonumber(m[7]) > tonumber(number) and 'X'
+  if answered then return {0, redis.call('ZCARD', waiting), -1, -1, tonumber(m[4] or '0'), m[2] or '0', m[3] or '0', answered} end
+end
+if redis.call('EXISTS', incoming) == 1 then return {3} end
+)lua" CARAVAN_NEXT_ID R"lua(
+local n = #ARGV - 4
+local text
+if n == 1 then
+  local id = next_id()
+  redis.call('HSET', items, id, ARGV[5])
+  redis.call('ZADD', waiting, 0, id)
+  text = 'A' .. id
+else
+  local bodies, line = {}, {}
+  for i = 1, n do
+    local id = next_id()
+    local at = 2 * i
+    bodies[at - 1], bodies[at] = id, ARGV[4 + i]
+    line[at - 1], line[at] = 0, id
+  end
+  for from = 1, 2 * n, 2000 do
+    local to = math.min(from + 1999, 2 * n)
+    redis.call('HSET', items, unpack(bodies, from, to))
+    redis.call('ZADD', waiting, unpack(line, from, to))
+  end
+  text = 'A' .. bodies[1]
+end
+local version = tonumber(m[4] or '0') + 1
+local last_ms = string.format('%.0f', ms)
+redis.call('HSET', meta, 'ms', last_ms, 'seq', seq, 'head', head, 'version', version, 'caller', ARGV[2], 'call', number, 'answer', text)
+return {0, redis.call('ZCARD', waiting), -1, -1, version, last_ms, tostring(seq), text}
+)lua");
+
+// What became of an append whose answer never came; if it did not run, it never will. ARGV: epoch, client, number.
+// Answer: counts, the ids' text or "X".
 const redis_script settle("settle", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_FENCE R"lua(
-local seen = redis.call('HGET', meta, 'call')
-local call, text = string.match(seen or '', '^(.*)|(.*)$')
-if call == ARGV[2] then return counts(text) end
-redis.call('HSET', meta, 'call', ARGV[2] .. '|X')
+local m = redis.call('HMGET', meta, 'caller', 'call', 'answer')
+if m[1] == ARGV[2] and m[2] == ARGV[3] then return counts(m[3]) end
+redis.call('HSET', meta, 'caller', ARGV[2], 'call', ARGV[3], 'answer', 'X')
 return counts('X')
 )lua");
 
-// ARGV: epoch, id through which incoming rows were seen already, how many. Answer: counts, then id, body, due or "" of each.
-// The rows stay in `incoming` until the next call says that they were seen: an answer may get lost.
+// ARGV: epoch, id through which incoming rows were seen already, how many. Answer: counts, then id, body, due or "" of
+// each. The rows stay in `incoming` until the next call says that they were seen: an answer may get lost.
 const redis_script adopt("adopt", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_BULK CARAVAN_FENCE R"lua(
 if ARGV[2] ~= '' then
   local seen = redis.call('ZRANGEBYLEX', incoming, '-', '[' .. ARGV[2])
@@ -321,7 +367,8 @@ end
 return counts()
 )lua");
 
-// ARGV: epoch, policy, then for each: old state, id, old digest or "", new state, new due in ms or "", new digest or "", body.
+// ARGV: epoch, policy, then for each: old state, id, old digest or "", new state, new due in ms or "", new digest or
+// "", body.
 const redis_script update("update", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_BULK CARAVAN_FREE CARAVAN_FENCE R"lua(
 local places = {['0'] = waiting, ['1'] = delayed, ['2'] = dead}
 local policy = ARGV[2]
@@ -431,7 +478,8 @@ end
 return counts()
 )lua");
 
-// ARGV: node (what others see), lease ms. Answer: {0, epoch} or {4, who holds it, ms left}.
+// ARGV: node (what others see; its first word is its name), lease ms. Answer: {0, epoch} or {4, who holds it, ms left}.
+// A queue that was moved by hand stays where it was moved to, as long as that node is alive.
 // The epoch grows with Redis' clock too: a Redis that lost its data must not give out an old one again.
 const redis_script acquire("acquire", CARAVAN_PRELUDE R"lua(
 local held = redis.call('GET', owner)
@@ -445,10 +493,17 @@ if held then
 end
 local time = redis.call('TIME')
 local ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local pin = redis.call('HGET', meta, 'pin')
+if pin and pin ~= string.match(ARGV[1], '^(%S+)') then
+  local row = redis.call('HGET', 'caravan:nodes', pin)
+  local ends = row and tonumber(string.match(row, '^(%d+)'))
+  if ends and ends > ms then return {4, pin, 500} end
+end
 local epoch = string.format('%.0f', math.max(tonumber(redis.call('HGET', meta, 'epoch') or '0') + 1, ms))
 redis.call('HSET', meta, 'epoch', epoch, 'format', '1')
-redis.call('HDEL', meta, 'call')  -- of the last owner; its calls are fenced from now on
+redis.call('HDEL', meta, 'caller', 'call', 'answer')  -- of the last owner; its calls are fenced from now on
 redis.call('SET', owner, epoch .. ' ' .. ARGV[1], 'PX', ARGV[2])
+redis.call('PUBLISH', news, 'owned ' .. ARGV[1])
 return {0, epoch}
 )lua");
 
@@ -478,10 +533,11 @@ redis.call('SET', owner, ARGV[1] .. ' ' .. ARGV[2], 'PX', ARGV[3])
 return {0, redis.call('ZCARD', incoming)}
 )lua");
 
-// ARGV: epoch. Others are told that the place is free.
+// ARGV: epoch, the node that is to have it or "". Others are told that the place is free.
 const redis_script give_up("give_up", CARAVAN_PRELUDE CARAVAN_FENCE R"lua(
 redis.call('DEL', owner)
-redis.call('PUBLISH', news, 'free')
+if ARGV[2] ~= '' then redis.call('HSET', meta, 'pin', ARGV[2]) end
+redis.call('PUBLISH', news, 'free' .. (ARGV[2] ~= '' and ' ' .. ARGV[2] or ''))
 return {0}
 )lua");
 

@@ -1,6 +1,7 @@
 #pragma once
 
-/// The transitions of a queue in Redis, one script each. Arguments and answers stand in front of each script in the .cpp.
+/// The transitions of a queue in Redis, one script each. Arguments and answers stand in front of each script in the
+/// .cpp.
 
 #include "integration/redis/redis_value.hpp"
 
@@ -10,6 +11,7 @@ namespace caravan::redis_queue_scripts {
 enum status : int { ok = 0, fenced = 1, full = 2, incoming = 3, held = 4 };
 
 extern const redis_script append;
+extern const redis_script append_plain;
 extern const redis_script settle;
 extern const redis_script adopt;
 extern const redis_script erase;

@@ -21,16 +21,21 @@ namespace scripts = redis_queue_scripts;
 using std::chrono::milliseconds;
 
 constexpr std::size_t id_digits = 13;
-constexpr std::size_t rows_a_call = 1'000;       ///< of erase, update and read: a script must not hold up the server for long
+constexpr std::size_t rows_a_call =
+    1'000;  ///< of erase, update and read: a script must not hold up the server for long
 constexpr std::size_t adopt_a_call = 2'000;
 constexpr std::size_t absorb_a_call = 5'000;
 
 std::string_view text_of(unique_policy::until u) {
   switch (u) {
-    case unique_policy::until::none: return "none";
-    case unique_policy::until::start: return "start";
-    case unique_policy::until::done: return "done";
-    case unique_policy::until::time: return "time";
+    case unique_policy::until::none:
+      return "none";
+    case unique_policy::until::start:
+      return "start";
+    case unique_policy::until::done:
+      return "done";
+    case unique_policy::until::time:
+      return "time";
   }
   return "none";
 }
@@ -69,8 +74,10 @@ private:
 class redis_storage final : public storage {
 public:
   explicit redis_storage(redis_storage_options o)
-    : options_(std::move(o)), keys_(options_.queue_full_name, options_.set_full_name),
-      epoch_(std::to_string(options_.epoch)), policy_(text_of(options_.unique.kind)) {
+      : options_(std::move(o)),
+        keys_(options_.queue_full_name, options_.set_full_name),
+        epoch_(std::to_string(options_.epoch)),
+        policy_(text_of(options_.unique.kind)) {
     std::random_device random;
     client_id_ = std::to_string(random()) + "-" + std::to_string(random());
   }
@@ -117,7 +124,7 @@ private:
   }
   [[nodiscard]] error odd(const redis_script& s) const {
     return {errc::backend_failed, "queue \"" + options_.queue_full_name + "\": the script " + s.name() + " in Redis " +
-                                    options_.client->where() + " answered what it never should"};
+                                      options_.client->where() + " answered what it never should"};
   }
 
   // The answer of a script that counts; its status is ok, full or incoming.
@@ -144,7 +151,9 @@ private:
 
   // Answers may overtake each other on their way: the newest counts.
   void learn(const redis_value& v) {
-    const auto number = [&](std::size_t i) { return static_cast<std::size_t>(std::max<std::int64_t>(v.items[i].number, 0)); };
+    const auto number = [&](std::size_t i) {
+      return static_cast<std::size_t>(std::max<std::int64_t>(v.items[i].number, 0));
+    };
     const auto part = [&](std::size_t i) {
       std::uint64_t n = 0;
       const auto& t = v.items[i].text;
@@ -154,14 +163,18 @@ private:
     const std::lock_guard lock(mutex_);
     if (v.items[4].number <= version_) return;
     version_ = v.items[4].number;
-    counts_ = {number(1), number(2), number(3), item_id{part(5) << 22 | part(6)}};
+    counts_.waiting = number(1);
+    if (v.items[2].number >= 0) counts_.delayed = number(2);
+    if (v.items[3].number >= 0) counts_.dead = number(3);
+    counts_.last = item_id{part(5) << 22 | part(6)};
   }
 
   [[nodiscard]] error not_mine() const {
     return {errc::fenced, "queue \"" + options_.queue_full_name + "\": this node does not own it"};
   }
 
-  bool parse(record_state state, const redis_value& id, const redis_value& body, record& out, std::vector<std::string>& bad) const {
+  bool parse(record_state state, const redis_value& id, const redis_value& body, record& out,
+             std::vector<std::string>& bad) const {
     const auto parsed = parse_item_id(id.text);
     // The id is given by the script that stores the body, so it is not in the body's checksum.
     if (!parsed || decode_record({}, body.text, out) != decode_result::ok) {
@@ -184,8 +197,8 @@ private:
     }
     if (options_.report)
       options_.report("queue \"" + options_.queue_full_name + "\": " + std::to_string(bad.size()) + " items in Redis " +
-                      options_.client->where() + " cannot be read, the first is " + bad.front() + "; they lie under " + keys_.prefix +
-                      "damaged");
+                      options_.client->where() + " cannot be read, the first is " + bad.front() + "; they lie under " +
+                      keys_.prefix + "damaged");
   }
 
   expected<void> settle();
@@ -213,10 +226,11 @@ private:
   std::int64_t version_ = 0;
 };
 
-// The rows of an append whose answer was lost lie in line, and nobody knows of them: they are treated as others' rows are.
+// The rows of an append whose answer was lost lie in line, and nobody knows of them: they are treated as others' rows
+// are.
 expected<void> redis_storage::settle() {
   if (!unsure_ || options_.epoch == 0) return {};
-  const std::string_view args[] = {epoch_, unsure_->call};
+  const std::string_view args[] = {epoch_, client_id_, unsure_->call};
   const auto answer = run(scripts::settle, args);
   if (!answer) return answer.failure();
   if (!answer->has(8)) return odd(scripts::settle);
@@ -251,22 +265,30 @@ expected<std::vector<append_result>> redis_storage::append(std::span<record> rec
     r.digest = unique ? digest_of(r.key.empty() ? r.payload : r.key) : key_digest{};
     r.state = r.due > now ? record_state::delayed : record_state::waiting;
     if (r.pushed_at == wall_time{}) r.pushed_at = now;
-    full_form = full_form || r.state == record_state::delayed || (!r.idempotency_key.empty() && options_.idempotency_window > milliseconds{0});
+    full_form = full_form || r.state == record_state::delayed ||
+                (!r.idempotency_key.empty() && options_.idempotency_window > milliseconds{0});
   }
   const auto ms2020 = std::to_string(first_id_at(now).value >> 22);
   const auto now_ms = decimal(now.time_since_epoch().count());
   const auto lifetime = decimal(options_.unique.lifetime.count());
   const auto window = decimal(options_.idempotency_window.count());
   const auto length = std::to_string(options_.epoch == 0 ? options_.length : 0);
-  const auto call = client_id_ + ":" + std::to_string(next_call_++);
+  const auto call = std::to_string(next_call_++);
+  const bool plain = !full_form && options_.epoch != 0;
 
-  words w(10 + records.size() * (full_form ? 4 : 1));
-  for (const std::string_view v : {std::string_view(epoch_), std::string_view(call), std::string_view(ms2020), std::string_view(now_ms), policy_,
-                                   std::string_view(lifetime), std::string_view(window), std::string_view(length)})
+  words w(11 + records.size() * (full_form ? 4 : 1));
+  for (const std::string_view v : {std::string_view(epoch_), std::string_view(client_id_), std::string_view(ms2020)})
     w.add(v);
-  const auto through_at = w.all().size();
-  w.add({});
-  w.add(full_form ? "full" : "plain");
+  std::size_t through_at = 0;
+  if (!plain) {
+    for (const std::string_view v : {std::string_view(now_ms), policy_, std::string_view(lifetime),
+                                     std::string_view(window), std::string_view(length)})
+      w.add(v);
+    through_at = w.all().size();
+    w.add({});
+    w.add(full_form ? "full" : "plain");
+  }
+  w.add(call);
   std::string encoded;
   for (const auto& r : records) {
     encode_record(r, encoded);
@@ -278,16 +300,17 @@ expected<std::vector<append_result>> redis_storage::append(std::span<record> rec
   }
   for (;;) {
     std::vector<std::string_view> args(w.all().begin(), w.all().end());
-    args[through_at] = adopted_through_;
-    const auto answer = run(scripts::append, args);
+    if (!plain) args[through_at] = adopted_through_;
+    const auto answer = run(plain ? scripts::append_plain : scripts::append, args);
     if (!answer) {
       if (answer.failure().code == errc::backend_failed) unsure_ = unanswered{call, records.size()};
       return answer.failure();
     }
     const auto status = answer->items[0].number;
     if (status == scripts::full)
-      return {errc::queue_full, "queue \"" + options_.queue_full_name + "\": " + std::to_string(answer->has(2) ? answer->items[1].number : 0) +
-                                  " items are there, the limit is LENGTH = " + length + "; raise it or add workers"};
+      return {errc::queue_full, "queue \"" + options_.queue_full_name +
+                                    "\": " + std::to_string(answer->has(2) ? answer->items[1].number : 0) +
+                                    " items are there, the limit is LENGTH = " + length + "; raise it or add workers"};
     if (status == scripts::incoming) {
       if (auto ok = adopt(adopt_a_call); !ok) return ok.failure();
       continue;
@@ -339,7 +362,8 @@ expected<std::size_t> redis_storage::adopt(std::size_t most) {
     const auto state = v[i + 2].text.empty() ? record_state::waiting : record_state::delayed;
     adopted_through_ = v[i].text;
     ++n;
-    if (parse(state, v[i], v[i + 1], r, state == record_state::waiting ? bad_waiting : bad_delayed)) adopted_.push_back(std::move(r));
+    if (parse(state, v[i], v[i + 1], r, state == record_state::waiting ? bad_waiting : bad_delayed))
+      adopted_.push_back(std::move(r));
   }
   set_aside(record_state::waiting, bad_waiting);
   set_aside(record_state::delayed, bad_delayed);
@@ -350,7 +374,9 @@ expected<std::vector<record>> redis_storage::read(record_state state, read_curso
   if (closed_) return closed();
   std::vector<record> result;
   const auto id = to_string(after.id);
-  const auto due = state == record_state::delayed && after.due != wall_time::min() ? decimal(after.due.time_since_epoch().count()) : std::string();
+  const auto due = state == record_state::delayed && after.due != wall_time::min()
+                       ? decimal(after.due.time_since_epoch().count())
+                       : std::string();
   const auto most = std::to_string(std::min(max, rows_a_call));
   if (max == 0) return result;
   const std::string_view args[] = {digit_of(state), id, due, most, "bodies"};
@@ -367,7 +393,8 @@ expected<std::vector<record>> redis_storage::read(record_state state, read_curso
   // A short answer means the end: so go on when some could not be read, or more were asked for than one call gives.
   if (found == 0 || (bad.empty() && (found < rows_a_call || result.size() >= max))) return result;
   if (result.empty() && options_.epoch == 0) return result;
-  const auto rest = read(state, result.empty() ? after : read_cursor{result.back().due, result.back().id}, max - result.size());
+  const auto rest =
+      read(state, result.empty() ? after : read_cursor{result.back().due, result.back().id}, max - result.size());
   if (!rest) return rest;
   result.insert(result.end(), rest->begin(), rest->end());
   return result;
@@ -410,9 +437,7 @@ expected<void> redis_storage::erase_some(std::span<const record_ref> refs, bool 
   return {};
 }
 
-expected<void> redis_storage::erase(std::span<const record_ref> refs, item_id) {
-  return erase_some(refs, false);
-}
+expected<void> redis_storage::erase(std::span<const record_ref> refs, item_id) { return erase_some(refs, false); }
 
 expected<void> redis_storage::update(std::span<const record_move> moves) {
   if (closed_) return closed();

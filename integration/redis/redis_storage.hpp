@@ -21,19 +21,20 @@ struct redis_storage_options {
   std::string set_full_name;
   unique_policy unique;
   std::chrono::milliseconds idempotency_window{1'800'000};  ///< 0: idempotency keys are ignored
-  std::uint64_t epoch = 0;   ///< of the owner, see redis_owner.hpp; 0: this node does not own the queue and may only push
-  std::size_t length = 0;    ///< not the owner: most rows there before append answers queue_full; 0: no limit
+  std::uint64_t epoch =
+      0;                   ///< of the owner, see redis_owner.hpp; 0: this node does not own the queue and may only push
+  std::size_t length = 0;  ///< not the owner: most rows there before append answers queue_full; 0: no limit
   /// Rows that cannot be read were set aside under `damaged`. Called on the thread that met them. Optional.
   std::function<void(const std::string& what)> report;
   const toolbox::clock* clock = &toolbox::real_clock::shared();  ///< outlives the storage
 };
 
 /// Every change carries the epoch: once another node owns the queue they answer `fenced` and change nothing.
-/// Without an epoch append() puts records where the owner will adopt them, everything that changes rows answers `fenced`,
-/// and reads see the rows as they are.
+/// Without an epoch append() puts records where the owner will adopt them, everything that changes rows answers
+/// `fenced`, and reads see the rows as they are.
 ///
-/// Calls to Redis are repeated over new connections for a few seconds; an append that ran, but whose answer was lost, is not
-/// run twice. After backend_failed it may have been written all the same.
+/// Calls to Redis are repeated over new connections for a few seconds; an append that ran, but whose answer was lost,
+/// is not run twice. After backend_failed it may have been written all the same.
 ///
 /// Looks once what is there. With an epoch everything that other nodes pushed until then is in line afterwards.
 /// Errors: fenced, backend_failed, not_supported (written by a later version).

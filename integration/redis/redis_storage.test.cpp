@@ -22,7 +22,8 @@ redis_server& server() {
 
 // A queue of its own for each place; whoever opens it owns it, under a new epoch.
 struct queue_place {
-  explicit queue_place(const toolbox::clock& c, redis_options o = server().options()) : clock(&c), client(std::make_shared<redis_client>(o)) {
+  explicit queue_place(const toolbox::clock& c, redis_options o = server().options())
+      : clock(&c), client(std::make_shared<redis_client>(o)) {
     static int next = 0;
     name = "q" + std::to_string(++next) + "_queue";
   }
@@ -30,7 +31,8 @@ struct queue_place {
     redis_owner o(*client, name, who);
     return o.acquire(lease).value().epoch;
   }
-  std::unique_ptr<storage> open(std::uint64_t epoch, unique_policy u = {}, std::size_t length = 0, std::chrono::milliseconds window = 30min) {
+  std::unique_ptr<storage> open(std::uint64_t epoch, unique_policy u = {}, std::size_t length = 0,
+                                std::chrono::milliseconds window = 30min) {
     redis_storage_options o;
     o.client = client;
     o.queue_full_name = name;
@@ -287,7 +289,8 @@ CAF_TEST(what cannot be read is set aside and told) {
   CAF_REQUIRE(p.client->command({"HSET", "caravan:{" + p.name + "}:items", to_string(three[1].id), "garbage"}));
   CAF_CHECK_EQUAL(joined(store->read(record_state::waiting, {}, 10).value()), "ac");
   CAF_CHECK(told.find(to_string(three[1].id)) != std::string::npos);
-  CAF_CHECK_EQUAL(p.client->command({"HGET", "caravan:{" + p.name + "}:damaged", to_string(three[1].id)})->text, "garbage");
+  CAF_CHECK_EQUAL(p.client->command({"HGET", "caravan:{" + p.name + "}:damaged", to_string(three[1].id)})->text,
+                  "garbage");
   CAF_CHECK_EQUAL(store->count().waiting, 2u);
 }
 
@@ -308,7 +311,8 @@ CAF_TEST(an empty queue leaves nothing behind but its numbers) {
       if (i % 2 == 0) foreign.back().due = clock.wall() + 1h;
     }
     CAF_REQUIRE(other->append(foreign, clock.wall()));
-    while (store->adopt(1000).value() > 0) {}
+    while (store->adopt(1000).value() > 0) {
+    }
     CAF_CHECK_EQUAL(store->take_adopted().size(), 50u);
     CAF_CHECK_EQUAL(store->clear(record_state::delayed, no_item_limit).value(), 25u);
     const auto all = store->read(record_state::waiting, {}, 1000).value();

@@ -201,7 +201,8 @@ expected<descriptor> connect_to(const sockaddr* address, socklen_t size, int fam
     set(IPPROTO_TCP, TCP_KEEPINTVL, 3);
     set(IPPROTO_TCP, TCP_KEEPCNT, 3);
   }
-  // What was not sent when a connection is given up must not arrive later, when its caller has long been told of a failure.
+  // What was not sent when a connection is given up must not arrive later, when its caller has long been told of a
+  // failure.
   const linger drop{1, 0};
   ::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &drop, sizeof drop);
   if (::connect(fd.get(), address, size) != 0) {

@@ -8,12 +8,15 @@
   X(push)                \
   X(queue_show)          \
   X(queue_control)       \
+  X(cluster)             \
   X(job)                 \
+  X(lock)                \
   X(cron_preview)        \
   X(cache)               \
   X(limit)               \
   X(config)              \
   X(bench)               \
+  X(bench_lock)          \
   X(help)
 
 namespace caravan::cli {

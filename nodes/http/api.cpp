@@ -35,6 +35,8 @@ void change_route(api a, std::string_view method, std::string_view pattern, role
   });
 }
 
+std::string who(const request& r) { return r.header("Authorization") ? r.remote + " (admin token)" : r.remote; }
+
 error no_such_queue(const node_runtime& node, std::string_view name) {
   const auto all = node.all();
   std::vector<std::string_view> names;
@@ -59,9 +61,11 @@ void add_api(http::server& web, node_runtime& node) {
   const http::api a{web, node};
   http::add_health_routes(a);
   http::add_queue_routes(a);
+  http::add_cluster_routes(a);
   http::add_job_routes(a);
   http::add_cache_routes(a);
   http::add_limit_routes(a);
+  http::add_lock_routes(a);
 }
 
 }  // namespace caravan

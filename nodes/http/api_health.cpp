@@ -22,6 +22,8 @@ constexpr std::string_view front_page =
     "  POST   /v1/caches/{cache}/clear\n"
     "  GET    /v1/limits                         all limits\n"
     "  POST   /v1/limits/{limit}/take            {\"key\": ..., \"n\": 1}\n"
+    "  GET    /v1/locks                          all locks\n"
+    "  POST   /v1/locks/{key}/acquire|extend|release\n"
     "  GET    /v1/node                           this node\n"
     "  GET    /healthz, /readyz                  for supervisors and load balancers\n"
     "\n"

@@ -241,4 +241,11 @@ std::string with_nearest(std::string_view word, std::span<const std::string_view
   return text;
 }
 
+expected<json> read_body(std::string_view text) {
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return json::object();
+  auto body = parse_json(text);
+  if (!body) return error{body.failure().code, "the body: " + body.failure().text};
+  return body;
+}
+
 }  // namespace caravan::http

@@ -63,4 +63,7 @@ private:
 /// `word` with what it probably means: "\"dely\" (did you mean \"delay\"?)".
 [[nodiscard]] std::string with_nearest(std::string_view word, std::span<const std::string_view> candidates);
 
+/// A body that may be absent: then an empty object.
+[[nodiscard]] expected<json> read_body(std::string_view body);
+
 }  // namespace caravan::http

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 namespace caravan {
@@ -23,11 +24,13 @@ struct api {
   node_runtime& node;
 };
 
+void add_cluster_routes(api a);
 void add_queue_routes(api a);
 void add_job_routes(api a);
 void add_health_routes(api a);
 void add_cache_routes(api a);
 void add_limit_routes(api a);
+void add_lock_routes(api a);
 
 /// A handler for one queue of this node; answers 404 by itself.
 using queue_handler = std::function<void(const std::shared_ptr<hosted_queue>&, request, responder)>;
@@ -36,6 +39,9 @@ using queue_handler = std::function<void(const std::shared_ptr<hosted_queue>&, r
 /// Registers a route that changes something. A page of another site may make a browser send such a request, but cannot
 /// hide its Origin: that is refused.
 void change_route(api a, std::string_view method, std::string_view pattern, role needed, handler h);
+
+/// Who asks, for people: its address.
+[[nodiscard]] std::string who(const request& r);
 
 [[nodiscard]] error no_such_queue(const node_runtime& node, std::string_view name);
 

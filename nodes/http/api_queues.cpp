@@ -106,15 +106,6 @@ void list_queues(const api& a, const responder& answer) {
 }
 
 /// The body's object; an empty body is an empty object.
-expected<json> read_body(const request& r) {
-  if (r.body.find_first_not_of(" \t\r\n") == std::string::npos) return json::object();
-  auto body = parse_json(r.body);
-  if (!body) return error{body.failure().code, "the body: " + body.failure().text};
-  return body;
-}
-
-std::string who(const request& r) { return r.header("Authorization") ? r.remote + " (admin token)" : r.remote; }
-
 // The queue as it is now: what a change is answered with.
 template <class T>
 on_answer<T> then_show(const api& a, const queue_ptr& q, const responder& answer) {
@@ -145,7 +136,7 @@ bool refuse_dummy(const queue_ptr& q, std::string_view done, const responder& an
 
 void pause(const api& a, const queue_ptr& q, const request& r, const responder& answer) {
   if (refuse_dummy(q, "paused", answer)) return;
-  const auto body = read_body(r);
+  const auto body = read_body(r.body);
   if (!body) return void(answer.reply(body.failure()));
   object_reader in(*body, "the pause");
   const auto until = in.instant("until");
@@ -175,7 +166,7 @@ void drain(const api& a, const queue_ptr& q, const request&, const responder& an
 
 void flush(const api& a, const queue_ptr& q, const request& r, const responder& answer) {
   if (refuse_dummy(q, "flushed", answer)) return;
-  const auto body = read_body(r);
+  const auto body = read_body(r.body);
   if (!body) return void(answer.reply(body.failure()));
   object_reader in(*body, "the flush");
   const auto timeout = in.duration("timeout").value_or(30s);
@@ -188,7 +179,7 @@ void flush(const api& a, const queue_ptr& q, const request& r, const responder& 
 
 void purge(const api& a, const queue_ptr& q, const request& r, const responder& answer) {
   if (refuse_dummy(q, "purged", answer)) return;
-  const auto body = read_body(r);
+  const auto body = read_body(r.body);
   if (!body) return void(answer.reply(body.failure()));
   object_reader in(*body, "the purge");
   const auto state = in.text("state");
@@ -211,7 +202,7 @@ void purge(const api& a, const queue_ptr& q, const request& r, const responder& 
 
 void scale(const api& a, const queue_ptr& q, const request& r, const responder& answer) {
   if (refuse_dummy(q, "scaled", answer)) return;
-  const auto body = read_body(r);
+  const auto body = read_body(r.body);
   if (!body) return void(answer.reply(body.failure()));
   object_reader in(*body, "the scale");
   const auto most = in.whole_number("max_workers", std::numeric_limits<std::int32_t>::min(), 10'000);

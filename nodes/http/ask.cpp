@@ -57,6 +57,7 @@ CARAVAN_ASK(queue_actor, get_queue_status, queue_status)
 CARAVAN_ASK(queue_actor, find_job, job_status)
 CARAVAN_ASK(queue_actor, list_jobs, job_list)
 CARAVAN_ASK(queue_actor, change_job, ack)
+CARAVAN_ASK(queue_actor, move_queue, ack)
 CARAVAN_ASK(worker_pool_actor, get_pool_status, pool_status)
 CARAVAN_ASK(worker_pool_actor, set_max_workers, ack)
 #undef CARAVAN_ASK

@@ -1,0 +1,186 @@
+#include "nodes/cli/client.hpp"
+#include "nodes/cli/table.hpp"
+#include "nodes/cli/verbs.hpp"
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+namespace caravan::cli {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+std::string joined(const json& names) {
+  std::string out;
+  for (const auto& n : names) out += (out.empty() ? "" : ", ") + clean(n.get<std::string>());
+  return out.empty() ? "-" : out;
+}
+
+exit_code run_ls(const arguments& given) {
+  client node(given);
+  const auto answer = node.ask({.path = "/v1/cluster"});
+  if (given.has("--json")) {
+    print_json(answer);
+    return exit_done;
+  }
+  table t({{"NODE"}, {"STATE"}, {"HTTP"}, {"NODES"}, {"VERSION"}, {"UP"}, {"OWNS"}});
+  for (const auto& n : answer["nodes"]) {
+    const bool alive = n["alive"].get<bool>();
+    const bool cordoned = n["cordoned"].get<bool>();
+    cell state =
+        alive ? cordoned ? cell{"cordoned", colour::yellow} : cell{"alive", colour::green} : cell{"gone", colour::red};
+    t.add({clean(n["name"].get<std::string>()) + (n["self"].get<bool>() ? " *" : ""), state,
+           clean(n["http"].get<std::string>()), clean(n["address"].get<std::string>()),
+           clean(n["version"].get<std::string>()), age_of(n["started"].get<std::string>()), joined(n["owns"])});
+  }
+  t.print();
+  if (!answer["without_owner"].empty()) std::printf("without an owner: %s\n", joined(answer["without_owner"]).c_str());
+  return exit_done;
+}
+
+exit_code run_moves(const arguments& given) {
+  client node(given);
+  const auto answer = node.ask({.path = "/v1/cluster/moves"});
+  if (given.has("--json")) {
+    print_json(answer);
+    return exit_done;
+  }
+  table t({{"AT"}, {"QUEUE"}, {"FROM"}, {"TO"}, {"MS", side::right}, {"BY"}});
+  for (const auto& m : answer["moves"])
+    t.add({clean(m["at"].get<std::string>()), clean(m["queue"].get<std::string>()), clean(m["from"].get<std::string>()),
+           clean(m["to"].get<std::string>()), m["ms"].dump(), clean(m["by"].get<std::string>())});
+  t.print();
+  return exit_done;
+}
+
+exit_code run_who_owns(const arguments& given) {
+  client node(given);
+  const auto answer = node.ask({.path = "/v1/queues/" + segment(given.get("QUEUE"))});
+  if (given.has("--json"))
+    print_json({{"queue", answer["name"]}, {"owner", answer["owner"]}});
+  else
+    std::printf("%s\n", answer["owner"].get<std::string>().empty() ? "nobody"
+                                                                   : clean(answer["owner"].get<std::string>()).c_str());
+  return exit_done;
+}
+
+exit_code post(const arguments& given, const std::string& what) {
+  client node(given);
+  const auto answer = node.ask({.method = "POST", .path = "/v1/cluster/" + what});
+  if (given.has("--json")) {
+    print_json(answer);
+    return exit_done;
+  }
+  std::printf("node %s: %s\n", clean(answer["node"].get<std::string>()).c_str(),
+              answer["cordoned"].get<bool>() ? "cordoned" : "takes over queues again");
+  if (answer.contains("moves"))
+    for (const auto& m : answer["moves"])
+      std::printf("  %s goes to %s\n", clean(m["queue"].get<std::string>()).c_str(),
+                  clean(m["to"].get<std::string>()).c_str());
+  return exit_done;
+}
+exit_code run_drain(const arguments& given) { return post(given, "drain"); }
+exit_code run_cordon(const arguments& given) { return post(given, "cordon"); }
+exit_code run_uncordon(const arguments& given) { return post(given, "uncordon"); }
+
+exit_code run_move(const arguments& given) {
+  client node(given);
+  const auto path = "/v1/queues/" + segment(given.get("QUEUE"));
+  const auto to = given.get("--to");
+  const http_call move{.method = "POST",
+                       .path = path + "/move",
+                       .body = json{{"to", to}}.dump(-1, ' ', false, json::error_handler_t::replace)};
+  const auto end = std::chrono::steady_clock::now() + 60s;
+  // While a queue changes hands nobody can answer for it: that passes.
+  const auto passes = [&](const http_answer& a) {
+    return (a.status == 503 || a.body.find("\"fenced\"") != std::string::npos) &&
+           std::chrono::steady_clock::now() < end;
+  };
+  for (auto begun = node.send(move);; begun = node.send(move)) {
+    if (begun.status == 202 || begun.body.find("already") != std::string::npos) break;
+    if (!passes(begun)) throw stop(exit_refused, words_of(begun));
+    std::this_thread::sleep_for(100ms);
+  }
+  // It has begun; it is done when the other node says that it owns it.
+  for (;;) {
+    const auto answer = node.send({.path = path});
+    const auto q = answer.status == 200 ? json::parse(answer.body, nullptr, false) : json();
+    if (q.is_object() && q["owner"] == to && q["phase"] != "standby") {
+      if (given.has("--json"))
+        print_json({{"queue", q["name"]}, {"owner", q["owner"]}});
+      else
+        std::printf("%s: node %s owns it now\n", clean(q["name"].get<std::string>()).c_str(), clean(to).c_str());
+      return exit_done;
+    }
+    if (std::chrono::steady_clock::now() > end)
+      throw stop(exit_refused, "queue \"" + given.get("QUEUE") + "\": node \"" + to +
+                                   "\" does not own it after a minute; see \"caravan cluster ls\" and that node's log");
+    std::this_thread::sleep_for(100ms);
+  }
+}
+
+}  // namespace
+
+std::vector<verb> cluster_verbs() {
+  return {
+      {"cluster",
+       "ls",
+       "Lists the nodes that share queues, and what each owns.",
+       {},
+       "caravan cluster ls",
+       run_ls,
+       talks_to::node},
+      {"cluster",
+       "who-owns",
+       "Names the node that owns a queue.",
+       {{"QUEUE", "", "The queue", times::once}},
+       "caravan cluster who-owns mail",
+       run_who_owns,
+       talks_to::node},
+      {"cluster",
+       "moves",
+       "Lists the last moves of queues between nodes.",
+       {},
+       "caravan cluster moves",
+       run_moves,
+       talks_to::node},
+      {"cluster",
+       "drain",
+       "Hands all queues that the asked node owns over to others, and cordons it.",
+       {},
+       "caravan cluster drain --node http://127.0.0.1:7181",
+       run_drain,
+       talks_to::node,
+       "Its workers go on serving the queues of others. To take the machine away, stop the node afterwards."},
+      {"cluster",
+       "cordon",
+       "The asked node takes over no more queues.",
+       {},
+       "caravan cluster cordon",
+       run_cordon,
+       talks_to::node},
+      {"cluster",
+       "uncordon",
+       "The asked node takes over queues again.",
+       {},
+       "caravan cluster uncordon",
+       run_uncordon,
+       talks_to::node},
+      {"queue",
+       "move",
+       "Hands a shared queue over to another node, and waits until that owns it.",
+       {{"QUEUE", "", "The queue", times::once}, {"--to", "NODE", "The name of the node", times::once}},
+       "caravan queue move mail --to mars",
+       run_move,
+       talks_to::node,
+       "What runs may end within SHUTDOWN_TIMEOUT; what is left then is handled again by the new owner. Pushes are "
+       "taken all the time. The queue stays on that node as long as it lives; "
+       "when it dies any other may take over."},
+  };
+}
+
+}  // namespace caravan::cli
