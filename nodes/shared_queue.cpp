@@ -406,7 +406,7 @@ private:
       return;
     }
     parts_.log->info("queue", "handed over to node \"" + m.to + "\"",
-                     {{"queue", name()}, {"ms", std::to_string(ms)}, {"by", m.by}});
+                     {{"queue", name()}, {"took_ms", std::to_string(ms)}, {"by", m.by}});
     note_move(*parts_.shared->client(),
               {parts_.clock->wall().time_since_epoch().count(), name(), parts_.node, m.to, m.by, ms});
   }

@@ -1,7 +1,8 @@
-// Two real nodes on one real Redis push and handle together; one of them at random is killed (-9) and started again. What a push
-// returned must be handled, nobody takes over before the lease of a killed owner can have ended, and nothing stays behind.
+// Three real nodes on one real Redis push and handle together, while one of them at random is killed (-9) and started again, or frozen
+// for longer than its lease, and queues are moved by hand. What a push returned must be handled, nobody takes over what a killed or frozen owner has
+// in hand before its lease has ended, and nothing stays behind.
 //
-// CARAVAN_ROUNDS: how many kills (8). CARAVAN_SEED: repeats the choices of a run.
+// CARAVAN_ROUNDS: how many of these (12). CARAVAN_SEED: repeats the choices of a run.
 
 #include "tests/crash/real_node.hpp"
 #include "tests/support/redis_server.hpp"
@@ -10,6 +11,7 @@
 #include <curl/curl.h>
 
 #include <array>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -43,7 +45,7 @@ struct record {
   }
 };
 
-using nodes = std::array<std::unique_ptr<real_node>, 2>;
+using nodes = std::array<std::unique_ptr<real_node>, 3>;
 
 /// To whichever node answers, with the same idempotency key until one does.
 answer push(http_client& http, const nodes& all, std::size_t first, const std::string& queue, const json& body, record& r) {
@@ -93,7 +95,7 @@ void push_unique(const std::stop_token& stop, const nodes& all, std::uint64_t se
       const std::lock_guard lock(r.mutex);
       r.keys.insert(key);
     }
-    const auto a = push(http, all, random() % 2, "once", {{"payload", n}, {"key", key}, {"idempotency_key", "u" + std::to_string(n)}}, r);
+    const auto a = push(http, all, random() % 3, "once", {{"payload", n}, {"key", key}, {"idempotency_key", "u" + std::to_string(n)}}, r);
     if (a.status == 201)
       r.acknowledge(a.body.at("id"));
     else if (a.status == 409)
@@ -161,7 +163,7 @@ std::uint64_t number_of(const char* variable, std::uint64_t otherwise) {
 int main(int argc, char** argv) {
   require(argc == 2, "call it with the path of caravan");
   curl_global_init(CURL_GLOBAL_DEFAULT);
-  const auto rounds = static_cast<int>(number_of("CARAVAN_ROUNDS", 8));
+  const auto rounds = static_cast<int>(number_of("CARAVAN_ROUNDS", 12));
   const auto seed = number_of("CARAVAN_SEED", std::random_device{}());
   std::printf("CARAVAN_SEED=%llu CARAVAN_ROUNDS=%d\n", static_cast<unsigned long long>(seed), rounds);
   std::fflush(stdout);
@@ -173,7 +175,7 @@ int main(int argc, char** argv) {
   const auto handled = (folder.path() / "handled").string();
   write_file(folder.path() / "handle.sh", R"sh(now=$(date +%s.%N); sleep "$3"; exec sed -n 's/^{"id":"\([^"]*\)".*/'"$2 $now"' \1/p' >>"$1")sh");
   nodes all;
-  const std::array<std::string, 2> names{"earth", "mars"};
+  const std::array<std::string, 3> names{"earth", "mars", "venus"};
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto work = folder.path() / names[i];
     all[i] = std::make_unique<real_node>(argv[1], work);
@@ -195,22 +197,44 @@ int main(int argc, char** argv) {
     std::map<std::string, wall::time_point> owned;  ///< until when, at the earliest
   };
   std::vector<killing> killings;
+  int moves = 0, frozen = 0;
   {
     std::vector<std::jthread> pushers;
     for (std::size_t t = 0; t < 3; ++t)
       pushers.emplace_back([&, t, s = random()](const std::stop_token& stop) { push_jobs(stop, all, t, s, r); });
     pushers.emplace_back([&, s = random()](const std::stop_token& stop) { push_unique(stop, all, s, r); });
+    http_client http;
     for (int round = 0; round < rounds; ++round) {
       std::this_thread::sleep_for(std::chrono::milliseconds(200 + random() % 1500));
-      const auto victim = random() % 2;
+      const auto victim = random() % 3;
+      const auto dice = random() % 10;
+      if (dice < 3) {
+        const auto* q = random() % 2 == 0 ? "load" : "once";
+        const auto a = http.post(all[random() % 3]->port(), std::string("/v1/queues/") + q + "/move", {{"to", names[victim]}});
+        if (a.status == 202)
+          ++moves;
+        else if (a.status != 409 && a.status != 503 && a.status != 404)
+          fail("a move was answered with " + std::to_string(a.status) + " " + a.text);
+        continue;
+      }
       killing k{names[victim], {}, {}};
-      all[victim]->kill9();
+      const bool freezes = dice < 5;
+      if (freezes)
+        ::kill(all[victim]->pid(), SIGSTOP);
+      else
+        all[victim]->kill9();
       k.at = wall::now();
       for (const auto* q : {"load", "once"}) {
         const auto asked = wall::now();
         if (const auto [who, left] = owner_of(direct, q); who == names[victim]) k.owned[q] = asked + left;
       }
       killings.push_back(k);
+      if (freezes) {
+        ++frozen;
+        std::this_thread::sleep_for(2 * lease);
+        ::kill(all[victim]->pid(), SIGCONT);
+        continue;
+      }
       std::this_thread::sleep_for(std::chrono::milliseconds(random() % 2500));
       all[victim]->start();
       all[victim]->wait_until_up();
@@ -260,13 +284,13 @@ int main(int argc, char** argv) {
   std::size_t left = 0;
   for (const auto& k : keys.items) {
     const auto& name = k.text;
-    if (direct.command({"PTTL", name})->number >= 0 || name.ends_with("}:meta") || name.find("}:idempotency") != std::string::npos) continue;
+    if (direct.command({"PTTL", name})->number >= 0 || name.ends_with("}:meta") || name.find("}:idempotency") != std::string::npos || name == "caravan:moves") continue;
     std::printf("  left in Redis: %s\n", name.c_str());
     ++left;
   }
-  std::printf("rounds=%d owners_killed=%zu acknowledged=%zu handled=%zu earth=%zu mars=%zu redelivered=%llu lost=%llu too_early=%zu answers_broken=%llu "
+  std::printf("rounds=%d moves=%d frozen=%d owners_killed=%zu acknowledged=%zu handled=%zu earth=%zu mars=%zu venus=%zu redelivered=%llu lost=%llu too_early=%zu answers_broken=%llu "
               "repeats=%llu unique_refused=%llu phantom_keys=%zu left_in_redis=%zu\n",
-              rounds, owners_killed, r.ids.size(), times.size(), by_node["earth"], by_node["mars"], static_cast<unsigned long long>(redelivered),
+              rounds, moves, frozen, owners_killed, r.ids.size(), times.size(), by_node["earth"], by_node["mars"], by_node["venus"], static_cast<unsigned long long>(redelivered),
               static_cast<unsigned long long>(lost), too_early, static_cast<unsigned long long>(r.broken.load()),
               static_cast<unsigned long long>(r.repeated.load()), static_cast<unsigned long long>(r.refused.load()), phantoms, left);
   std::fflush(stdout);
