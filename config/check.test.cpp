@@ -79,20 +79,6 @@ CAF_TEST(queues on Redis need an address that can be read) {
       std::string::npos);
 }
 
-CAF_TEST(later sections pass with a warning) {
-  CAF_CHECK_EQUAL(
-      checked("[qos]\nANY = 1\n"),
-      [] {
-        std::string out;
-        for (const auto* line :
-             {"1: warning: [qos]"})
-          out +=
-              "f.ini:" + std::string(line) +
-              ": not supported by this version: nothing in it has an effect; remove it, or use a version that does\n";
-        return out;
-      }());
-}
-
 CAF_TEST(tasks are checked with their schedules) {
   const auto good = checked(
       "[cron]\nENABLED = true\n[cron.x]\nSCHEDULE = @daily\nPUSH = `q {\"a\": 1}`\nTASK_KEY = 7\n[cron.x.y]\nZ = 1\n");

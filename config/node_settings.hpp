@@ -5,6 +5,8 @@
 
 #include "config/lock_settings.hpp"
 #include "config/cache_settings.hpp"
+#include "config/limit_settings.hpp"
+#include "config/qos_settings.hpp"
 #include "config/queue_settings.hpp"
 
 #include <chrono>
@@ -71,6 +73,8 @@ struct settings {
   cluster_settings cluster;
   std::vector<queue_settings> queues;  ///< of each [queue.NAME], in the order of the file
   std::vector<cache_settings> caches;  ///< of [cache], and then of each [cache.NAME]
+  qos_settings qos;
+  std::vector<limit_settings> limits;  ///< of each [limit.NAME], in the order of the file
 };
 
 }  // namespace caravan::config

@@ -153,6 +153,11 @@ cache_settings read_cache_settings(const ini& from, std::string_view name, probl
     report(found, {severity::error, there ? there->where : origin{}, "cache " + shown(name),
                    "this is no name for a cache", "use up to 128 letters, digits, - _ and ."});
   }
+  if (name == "default") {
+    const auto* there = from.find_section(section);
+    report(found, {severity::error, there ? there->where : origin{}, "cache " + shown(name),
+                   "\"default\" is how [cache] itself is called", "use another name, or put its keys into [cache]"});
+  }
   reader in(from, section, found);
   cache_settings out;
   out.name = name;

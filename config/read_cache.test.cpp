@@ -144,3 +144,7 @@ CAF_TEST(wrong values are told with their place) {
   CAF_CHECK(read_cache_settings(in("[cache]\nITEM_TTL = -1\n"), "").value().item_ttl < 0s);
   CAF_CHECK(read_cache_settings(in("[cache]\nITEM_TTL = 0\n"), "").value().item_ttl == 0s);
 }
+
+CAF_TEST(the name of the cache without a name is taken) {
+  CAF_CHECK(mistakes("[cache.default]\nITEM_TTL = 1h\n", "default").find("is how [cache] itself is called") != std::string::npos);
+}

@@ -2,6 +2,8 @@
 
 #include "config/environment.hpp"
 #include "config/read_cache.hpp"
+#include "config/read_limit.hpp"
+#include "config/read_qos.hpp"
 #include "config/reader.hpp"
 #include "config/redis_address.hpp"
 #include "config/registry.hpp"
@@ -400,6 +402,8 @@ settings read_settings(const ini& from, problems& found) {
     out.queues.push_back(read_queue_settings(from, name, out.node.data_dir, found));
   out.caches.push_back(read_cache_settings(from, "", found));
   for (const auto& name : cache_names(from)) out.caches.push_back(read_cache_settings(from, name, found));
+  out.qos = read_qos_settings(from, found);
+  for (const auto& name : limit_names(from)) out.limits.push_back(read_limit_settings(from, name, found));
   for (auto& conflict : storage_conflicts(from, out.queues)) report(found, std::move(conflict));
   return out;
 }

@@ -25,7 +25,8 @@ constexpr section_spec sections[] = {
     {"cron", "NAME", true, true, "Settings for all tasks, and over them those of the task NAME"},
     {"global_lock", "", true, false, "Locks that all nodes share"},
     {"cache", "NAME", true, false, "The cache, and under a name further ones; what those do not say is as in [cache]"},
-    {"qos", "", false, true, "Overload control at the HTTP door"},
+    {"qos", "", true, false, "Overload control at the HTTP door"},
+    {"limit", "NAME", true, false, "What all limits inherit, and over it the limit NAME"},
     {"cluster", "", true, false, "Nodes that share queues"},
 };
 
@@ -133,6 +134,23 @@ constexpr key_spec keys[] = {
      "{\"size\":50000,\"recent_ratio\":0.25,\"ghost_ratio\":0.5}. Not inherited by a section with its own ADAPTER"},
     {"cache", "ITEM_TTL", duration, "16h", "",
      "How long a value that was read through the cache is good; 0 or less: the cache is not asked"},
+
+    {"qos", "ENABLED", boolean, "false", "", "Turn requests away while more come in than can be answered"},
+    {"qos", "MAX_INFLIGHT", integer, "<4 times the cores>", "1..1000000", "Most requests that are worked on at once"},
+    {"qos", "MAX_WAITING", integer, "100", "0..1000000",
+     "Most requests that wait for that; beyond it the least important one is answered with 503 at once"},
+    {"qos", "TARGET_WAIT_TIME", duration, "250ms", "1ms..1m",
+     "A wait that is still good; while waits are longer, requests are answered with 503, the least important ones first"},
+
+    {"limit", "KIND", choice, "tokens", "tokens | period",
+     "tokens: a bucket that fills evenly; period: so many, and then none until PER is over"},
+    {"limit", "RATE", integer, "100", "0..1000000000", "How much a key may take each PER; 0: BURST once and never more"},
+    {"limit", "PER", duration, "1s", "1ms..720h", "The time that RATE is for"},
+    {"limit", "BURST", integer, "0", "0..1000000000", "KIND = tokens: most at once after a quiet time; 0: as RATE"},
+    {"limit", "STORE", choice, "memory", "memory | redis",
+     "Who counts: this node for itself, or the Redis of [redis] for all nodes"},
+    {"limit", "WHEN_DOWN", choice, "closed", "closed | open | local",
+     "STORE = redis: while it does not answer, permit nothing, everything, or what this node alone would permit"},
 };
 // clang-format on
 
@@ -187,6 +205,7 @@ const key_spec* find_key_spec(std::string_view section, std::string_view key) no
 std::string default_value(const key_spec& spec) {
   if (!spec.fallback.starts_with('<')) return std::string(spec.fallback);
   if (spec.key == "NAME") return host_name();
+  if (spec.key == "MAX_INFLIGHT") return std::to_string(4 * std::max(1u, std::thread::hardware_concurrency()));
   return std::to_string(std::clamp(std::thread::hardware_concurrency() / 2, 1u, 10u));
 }
 

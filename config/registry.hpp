@@ -55,7 +55,7 @@ struct section_spec {
 /// The key in [section] or one of its ancestors' families; null when there is none.
 [[nodiscard]] const key_spec* find_key_spec(std::string_view section, std::string_view key) noexcept;
 
-/// The default as text, with "<...>" found out: the host's name, the number of workers for this machine.
+/// The default as text, with "<...>" found out: the host's name, the number of workers or requests for this machine.
 [[nodiscard]] std::string default_value(const key_spec& spec);
 
 /// "[queue] and [queue.NAME]".

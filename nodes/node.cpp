@@ -30,6 +30,10 @@ expected<std::unique_ptr<node>> node::start(node_options options) {
 
 node::~node() = default;
 
+caravan::limit node::limit(const std::string& name) { return caravan::limit(runtime_->limits().find(name).value()); }
+
+string_cache node::cache(const std::string& name) { return runtime_->caches().open(name).value(); }
+
 std::shared_ptr<queue_port> node::create_raw(const std::string& name, uniqueness unique, raw_handler handler,
                                              const std::type_info& type) {
   const auto how = unique == uniqueness::simple   ? node_runtime::uniqueness::simple

@@ -132,6 +132,10 @@ node_runtime::node_runtime(const node_options& options) : ini_(read_configuratio
     throw exception({errc::backend_failed, "[node] DATA_DIR = " + settings_.node.data_dir + ": cannot be created: " +
                                              ec.message() + "; name a folder that this user may write"});
 
+  caches_ = std::make_unique<cache_host>(cache_host::parts{&ini_, log_.get()});
+  caches_->open_configured(settings_.caches);
+  limits_ = std::make_unique<limit_host>(limit_host::parts{settings_.limits, log_.get()});
+
   const foreign_thread here;
   caf_config_ = std::make_unique<quiet_config>();
   const auto& cluster = settings_.cluster;
@@ -180,6 +184,8 @@ void node_runtime::start_http() {
   o.max_body = h.max_body;
   o.header_deadline = h.header_timeout;
   o.idle_deadline = h.idle_timeout;
+  const auto& qos = settings_.qos;
+  o.overload = {qos.enabled, qos.max_in_flight, qos.max_waiting, qos.target_wait_time};
   const auto grant = [&](const std::string& token, http::role r) {
     if (!token.empty()) o.tokens.push_back({token, r});
   };

@@ -2,6 +2,8 @@
 
 #include "config/ini.hpp"
 #include "config/node_settings.hpp"
+#include "nodes/cache_host.hpp"
+#include "nodes/limit_host.hpp"
 #include "nodes/lock_host.hpp"
 #include "nodes/log.hpp"
 #include "nodes/queue_host.hpp"
@@ -82,6 +84,8 @@ public:
 
   [[nodiscard]] const config::settings& settings() const { return settings_; }
   [[nodiscard]] const config::ini& configuration() const { return ini_; }
+  [[nodiscard]] cache_host& caches() { return *caches_; }
+  [[nodiscard]] const limit_host& limits() const { return *limits_; }
   [[nodiscard]] node_log& log() { return *log_; }
   [[nodiscard]] caf::actor_system& system() { return *system_; }
   [[nodiscard]] const toolbox::clock& clock() const { return toolbox::real_clock::shared(); }
@@ -99,6 +103,8 @@ private:
   config::ini ini_;
   config::settings settings_;
   std::unique_ptr<node_log> log_;
+  std::unique_ptr<cache_host> caches_;
+  std::unique_ptr<limit_host> limits_;
   std::unique_ptr<caf::actor_system_config> caf_config_;
   std::unique_ptr<caf::actor_system> system_;
   std::unique_ptr<lock_host> locks_;

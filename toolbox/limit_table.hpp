@@ -40,7 +40,8 @@ class limit_table {
 public:
   explicit limit_table(const clock& time = real_clock::shared()) : time_(time), latest_(time.wall()), start_(latest_) {}
 
-  [[nodiscard]] quota take_period(std::string_view key, const period_limit_options& options) {
+  /// All `n` or none: a take that is over does not count.
+  [[nodiscard]] quota take_period(std::string_view key, const period_limit_options& options, std::uint64_t n = 1) {
     if (options.period < std::chrono::milliseconds{1})
       throw std::invalid_argument("limit_table: the period must be at least 1 ms");
     if (options.quota == 0) throw std::invalid_argument("limit_table: the quota must be above zero");
@@ -50,15 +51,17 @@ public:
     const auto life = options.aligned ? time_left(now, options.period) : options.period;
     auto* known = counts_.find(name);
     if (known == nullptr || now >= known->ends) {
-      counts_.set(name, {now + life, 1}, forget_at(life));
-      return judge(1, options.quota);
+      if (n > options.quota) return quota::over;
+      counts_.set(name, {now + life, n}, forget_at(life));
+      return judge(n, options.quota);
     }
     // The clock was set back: no end may lie further away than a new one would.
     if (known->ends - now > life) {
       known->ends = now + life;
       counts_.move(name, forget_at(life));
     }
-    return judge(++known->count, options.quota);
+    if (n > options.quota || known->count > options.quota - n) return quota::over;
+    return judge(known->count += n, options.quota);
   }
 
   /// All `n` or none.
@@ -78,6 +81,14 @@ public:
     if (enough) state.tokens -= static_cast<double>(n);
     buckets_.set(name, state, full_at(most - state.tokens, options.rate));
     return enough;
+  }
+
+  /// The key may take as one that was never seen.
+  void forget(std::string_view key) {
+    const std::lock_guard guard{mutex_};
+    const std::string name{key};
+    counts_.remove(name);
+    buckets_.remove(name);
   }
 
   /// Keys in memory.

@@ -2,10 +2,12 @@
 
 /// Everything an application needs.
 
+#include <caravan/cache.hpp>
 #include <caravan/context.hpp>
 #include <caravan/cron.hpp>
 #include <caravan/error.hpp>
 #include <caravan/item_id.hpp>
+#include <caravan/limit.hpp>
 #include <caravan/locks.hpp>
 #include <caravan/node.hpp>
 #include <caravan/queue.hpp>

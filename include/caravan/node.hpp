@@ -6,8 +6,10 @@
 ///   auto mails = node.create_unique_queue<mail>("mail", [](std::vector<mail>& batch) { for (auto& m : batch) send(m); });
 ///   mails.push({"ann@example.org", "hello"});
 
+#include <caravan/cache.hpp>
 #include <caravan/cron.hpp>
 #include <caravan/error.hpp>
+#include <caravan/limit.hpp>
 #include <caravan/locks.hpp>
 #include <caravan/queue.hpp>
 
@@ -75,6 +77,16 @@ public:
 
   /// The tasks that run at set times; those of [cron.NAME] have begun already.
   [[nodiscard]] caravan::cron cron() const;
+
+  /// The cache of [cache.NAME] over [cache]; without a name that of [cache]. Handles of one name mean the same cache.
+  /// What a section names was opened at the start. Anything else is opened by its first call, which waits up to 10 s for
+  /// an engine that does not answer, and then gives the handle all the same. Throws caravan::exception
+  /// (invalid_argument) for wrong settings and for an engine without an address.
+  [[nodiscard]] string_cache cache(const std::string& name = {});
+
+  /// [limit.NAME] over [limit]. Throws caravan::exception (not_found) for a limit that no section names.
+  [[nodiscard]] caravan::limit limit(const std::string& name);
+
   /// As [global_lock] says: of this node, or of all that share its Redis.
   [[nodiscard]] caravan::locks locks();
 

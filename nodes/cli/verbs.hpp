@@ -13,6 +13,8 @@
   X(lock)                \
   X(cron)                \
   X(cron_preview)        \
+  X(cache)               \
+  X(limit)               \
   X(config)              \
   X(bench)               \
   X(bench_lock)          \

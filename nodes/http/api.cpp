@@ -64,6 +64,8 @@ void add_api(http::server& web, node_runtime& node) {
   http::add_cluster_routes(a);
   http::add_job_routes(a);
   http::add_cron_routes(a);
+  http::add_cache_routes(a);
+  http::add_limit_routes(a);
   http::add_lock_routes(a);
 }
 

@@ -20,14 +20,26 @@ constexpr std::string_view front_page =
     "  GET    /v1/cron, /v1/cron/{task}          tasks that run at set times\n"
     "  POST   /v1/cron/{task}/run|skip|pause|resume\n"
     "  GET    /v1/cron/preview?spec=             the next times of a schedule\n"
+    "  GET    /v1/caches                         all caches\n"
+    "  GET    /v1/caches/{cache}/{key}           one value; DELETE removes it\n"
+    "  POST   /v1/caches/{cache}/clear\n"
+    "  GET    /v1/limits                         all limits\n"
+    "  POST   /v1/limits/{limit}/take            {\"key\": ..., \"n\": 1}\n"
     "  GET    /v1/locks                          all locks\n"
     "  POST   /v1/locks/{key}/acquire|extend|release\n"
-  "  GET    /v1/node                           this node\n"
+    "  GET    /v1/node                           this node\n"
     "  GET    /healthz, /readyz                  for supervisors and load balancers\n"
     "\n"
     "  curl -d '{\"payload\": {\"to\": \"ann@example.org\"}}' http://HOST/v1/queues/mail/jobs\n"
     "\n"
     "All of it: docs/http-api.md. The command line: caravan help.\n";
+
+ordered_json overload_json(const server& web) {
+  const auto o = web.overload();
+  if (!o) return nullptr;
+  return {{"overloaded", o->overloaded},     {"in_flight", o->in_flight},       {"waiting", o->waiting},
+          {"admitted", o->admitted},         {"refused_full", o->refused_full}, {"refused_late", o->refused_late}};
+}
 
 }  // namespace
 
@@ -54,7 +66,8 @@ void add_health_routes(api a) {
                                      {"version", CARAVAN_VERSION},
                                      {"started", format_instant(a.node.started_at())},
                                      {"data_dir", a.node.settings().node.data_dir},
-                                     {"queues", a.node.all().size()}})));
+                                     {"queues", a.node.all().size()},
+                                     {"overload", overload_json(a.web)}})));
   });
 }
 

@@ -124,6 +124,7 @@ void acquire(const api& a, const request& r, const responder& answer) {
   constexpr std::array<std::string_view, 3> known{"wait", "ttl", "owner"};
   if (const auto ok = in.done(known); !ok) return void(answer.reply(ok.failure()));
   const auto key = wish.key;
+  if (wish.wait > 0ms) answer.step_aside();  // who stands in line for a lock is no load
   ask_while(
       a.node.system(), a.node.locks().actor(), std::move(wish), [answer] { return answer.client_left(); },
       then_reply<lock_granted>(answer, [key](const lock_granted& g) { return granted(key, g); }));

@@ -29,6 +29,8 @@ void add_queue_routes(api a);
 void add_job_routes(api a);
 void add_cron_routes(api a);
 void add_health_routes(api a);
+void add_cache_routes(api a);
+void add_limit_routes(api a);
 void add_lock_routes(api a);
 
 /// A handler for one queue of this node; answers 404 by itself.

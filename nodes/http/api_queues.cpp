@@ -173,6 +173,7 @@ void flush(const api& a, const queue_ptr& q, const request& r, const responder& 
   if (timeout > 24h) in.complain("\"timeout\" must be at most 24h");
   constexpr std::array<std::string_view, 1> known{"timeout"};
   if (const auto ok = in.done(known); !ok) return void(answer.reply(ok.failure()));
+  answer.step_aside();  // it waits for handlers, and costs nothing meanwhile
   ask(a.node.system(), q->actor(), flush_queue{timeout}, timeout + ask_patience, then_show<ack>(a, q, answer));
 }
 

@@ -83,6 +83,19 @@ expect 0 '\{"to":"ann@example.org"\}' job ls mail
 expect 0 '"payload": 7' job ls mail --state delayed --json
 expect 1 '\?state=' job ls mail --state gone
 
+expect 0 'default +memory +not used yet' cache ls
+expect 1 'nothing under this key' cache get default user:7
+expect 0 'it was not there' cache del default user:7
+expect 0 'default: cleared' cache clear default
+expect 0 'entries +0' cache stats default
+expect 1 'no cache "other"' cache clear other
+
+expect 0 '^NAME' limit ls
+expect 1 'no limit "sms"' limit top sms
+expect 1 'no limit "sms"' limit reset sms ann
+expect 1 'no limit "sms"' limit set sms 5
+expect 2 'no whole number' limit set sms five
+
 # The same key twice stores once and answers with the same id.
 first=$("$caravan" push once --idempotency-key k1 1)
 second=$("$caravan" push once --idempotency-key k1 1)

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "nodes/http/server/blocking_pool.hpp"
+#include "nodes/http/server/door.hpp"
 #include "nodes/http/server/gate.hpp"
 #include "nodes/http/server/io_loop.hpp"
 #include "nodes/http/server/router.hpp"
@@ -41,6 +42,7 @@ public:
   const gate doors;
   /// The least time after which any deadline of a session can matter.
   const std::chrono::milliseconds shortest_deadline;
+  std::shared_ptr<door> entrance;  ///< null: overload control is off. Set by start()
   router routes;  ///< fixed after start()
   std::atomic<std::uint16_t> port{0};
   std::atomic<std::size_t> connections{0};

@@ -100,6 +100,7 @@ exchange::~exchange() {
 
 bool exchange::reply(response answer) {
   if (answered_.exchange(true)) return false;
+  step_aside();
   if (loop_->here()) {
     if (const auto s = owner_.lock()) s->answer(id_, std::move(answer));
     return true;
@@ -116,6 +117,7 @@ std::shared_ptr<stream_state> exchange::stream(std::string content_type) {
     state->finish();
     return state;
   }
+  step_aside();
   auto begin = [owner = owner_, id = id_, state, type = std::move(content_type)]() mutable {
     if (const auto s = owner.lock())
       s->start_stream(id, std::move(state), type);
@@ -154,6 +156,10 @@ bool responder::reply(response answer) const { return exchange_ && exchange_->re
 event_stream responder::stream(std::string content_type) const {
   if (!exchange_) return {};
   return event_stream{std::make_shared<stream_handle>(exchange_->stream(std::move(content_type)))};
+}
+
+void responder::step_aside() const {
+  if (exchange_) exchange_->step_aside();
 }
 
 bool responder::client_left() const { return !exchange_ || exchange_->client_left(); }

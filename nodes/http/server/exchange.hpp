@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "nodes/http/server/door.hpp"
 #include "nodes/http/server/io_loop.hpp"
 #include "nodes/http/server/server.hpp"
 
@@ -74,11 +75,12 @@ public:
 class exchange {
 public:
   exchange(std::shared_ptr<io_loop> loop, std::weak_ptr<session> owner, std::uint64_t id,
-           std::shared_ptr<std::atomic<bool>> left, std::size_t stream_messages, std::size_t stream_bytes)
+           std::shared_ptr<std::atomic<bool>> left, std::shared_ptr<door::place> place, std::size_t stream_messages, std::size_t stream_bytes)
       : loop_(std::move(loop)),
         owner_(std::move(owner)),
         id_(id),
         left_(std::move(left)),
+        place_(std::move(place)),
         stream_messages_(stream_messages),
         stream_bytes_(stream_bytes) {}
   ~exchange();
@@ -87,6 +89,9 @@ public:
 
   bool reply(response answer);
   std::shared_ptr<stream_state> stream(std::string content_type);
+  void step_aside() {
+    if (place_) place_->leave();
+  }
   [[nodiscard]] bool client_left() const { return left_->load(std::memory_order_relaxed); }
 
 private:
@@ -94,6 +99,7 @@ private:
   const std::weak_ptr<session> owner_;  // locked on the loop's thread only: a session must end there
   const std::uint64_t id_;
   const std::shared_ptr<std::atomic<bool>> left_;
+  const std::shared_ptr<door::place> place_;  // null: it needs none
   const std::size_t stream_messages_;
   const std::size_t stream_bytes_;
   std::atomic<bool> answered_{false};

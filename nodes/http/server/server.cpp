@@ -90,6 +90,7 @@ expected<void> engine::start() {
   loops_.clear();
   for (unsigned i = 0; i < std::max(1u, settings.threads); ++i) loops_.push_back(std::make_shared<io_loop>());
   if (auto listening = listen(); !listening) return listening;
+  if (settings.overload.enabled) entrance = std::make_shared<door>(loops_.front(), settings.overload);
   accept_again_.emplace(loops_.front()->io);
   pool_.start(settings.blocking_threads, settings.blocking_queue);
   accept();
@@ -169,6 +170,7 @@ void engine::stop(std::chrono::milliseconds grace) {
     acceptor_->close(ignored);
     accept_again_->cancel();
   });
+  if (entrance) entrance->close();
   on_all_loops([](session& s) { s.stop_soon(); });
   {
     std::unique_lock lock{mutex_};
@@ -235,5 +237,10 @@ void server::post_blocking(responder answer, std::function<void(responder)> work
 void server::stop(std::chrono::milliseconds grace) { engine_->stop(grace); }
 
 std::size_t server::connections() const noexcept { return engine_->connections; }
+
+std::optional<overload_statistics> server::overload() const {
+  if (!engine_->entrance) return std::nullopt;
+  return engine_->entrance->statistics();
+}
 
 }  // namespace caravan::http

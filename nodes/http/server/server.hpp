@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,32 @@ struct access_entry {
   std::string_view remote;
 };
 
+/// How much is worked on at once. What comes beyond waits in a line; a line whose oldest request waits longer than
+/// `target_wait` all the time is overload, and requests are answered with 503 and Retry-After until it is short again.
+///
+/// Who goes first: what needs no token (health) passes without asking. Then come reads (GET, HEAD): an operator must see
+/// what is going on. Then changes by work and admin: they bring jobs to an end. Last, and refused first, what needs the
+/// role push: it brings the load in, and its callers can repeat it later.
+///
+/// A request holds its place until it is answered; a stream, or one that steps aside (responder::step_aside), gives it
+/// back.
+struct overload_options {
+  bool enabled = false;
+  std::size_t max_in_flight = 1;  ///< above zero
+  std::size_t max_waiting = 0;    ///< beyond: the least important one that waits is refused at once
+  std::chrono::milliseconds target_wait{250};  ///< above zero
+};
+
+/// Since the start, but for the first two and the last.
+struct overload_statistics {
+  std::size_t in_flight = 0;
+  std::size_t waiting = 0;
+  std::uint64_t admitted = 0;
+  std::uint64_t refused_full = 0;  ///< no room in the line
+  std::uint64_t refused_late = 0;  ///< waited too long
+  bool overloaded = false;
+};
+
 struct options {
   std::string address = "127.0.0.1";   ///< an IP address or "localhost"
   std::uint16_t port = 0;              ///< 0: any free one, see server::port()
@@ -60,6 +87,8 @@ struct options {
   std::chrono::milliseconds heartbeat{15'000};        ///< comment line on a quiet event stream
   std::size_t stream_messages = 64;                   ///< waiting for a slow client; beyond: the client is dropped
   std::size_t stream_bytes = 4u << 20;                ///< the same, in bytes; one message alone may be larger
+
+  overload_options overload{};
 
   unsigned blocking_threads = 4;
   std::size_t blocking_queue = 256;  ///< tasks that wait for a blocking thread; beyond: 503
@@ -111,6 +140,9 @@ public:
   bool reply(const error& cause) const { return reply(problem(cause)); }
   /// Answers 200 and keeps the connection for messages. An ended stream when it was answered before, or for HEAD.
   [[nodiscard]] event_stream stream(std::string content_type = "text/event-stream") const;
+  /// For an answer that waits for something to happen, not for work: gives its place at the door back
+  /// (options::overload).
+  void step_aside() const;
   /// The client closed its side: nobody will read the answer. Ask before handing out work.
   [[nodiscard]] bool client_left() const;
 
@@ -149,6 +181,8 @@ public:
   void stop(std::chrono::milliseconds grace = std::chrono::seconds{10});
 
   [[nodiscard]] std::size_t connections() const noexcept;
+  /// Nothing: overload control is off.
+  [[nodiscard]] std::optional<overload_statistics> overload() const;
 
 private:
   std::unique_ptr<engine> engine_;

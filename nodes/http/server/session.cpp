@@ -1,5 +1,7 @@
 #include "nodes/http/server/session.hpp"
 
+#include "nodes/http/server/rank.hpp"
+
 #include <algorithm>
 #include <boost/asio/error.hpp>
 #include <charconv>
@@ -82,7 +84,7 @@ void session::on_read(error_code ec, std::size_t bytes) {
   if (ec) {
     input_ended_ = true;
     left_->store(true, std::memory_order_relaxed);
-    const auto still_needed = state_ == state::running || state_ == state::writing;
+    const auto still_needed = (state_ == state::running && !waits_) || state_ == state::writing;
     if (ec != asio::error::eof || !still_needed) close();
     return;
   }
@@ -287,7 +289,28 @@ void session::handle() {
   request_.path = path_;
   request_.remote = remote_;
   request_.body = std::move(parser_->get().body());
-  const responder answer{std::make_shared<exchange>(loop_, weak_from_this(), id_, left_,
+  const auto level = engine_.entrance ? rank_of(method_, target_->needed) : std::nullopt;
+  if (!level) return call_handler(nullptr);
+  const auto [verdict, number] = engine_.entrance->arrive(*level, {loop_, weak_from_this(), id_});
+  if (verdict == toolbox::admission::go) return call_handler(std::make_shared<door::place>(engine_.entrance));
+  waits_ = number;
+  if (verdict == toolbox::admission::refused) turned_away(id_);
+}
+
+void session::admitted(std::uint64_t id, std::shared_ptr<door::place> place) {
+  if (id != id_ || !std::exchange(waits_, std::nullopt)) return;
+  if (state_ == state::running) call_handler(std::move(place));
+}
+
+void session::turned_away(std::uint64_t id) {
+  if (id != id_ || !std::exchange(waits_, std::nullopt) || state_ != state::running) return;
+  auto r = problem(503, "overloaded", "more requests come in than this node can answer: try again later");
+  r.headers.push_back({"Retry-After", "1"});
+  respond(std::move(r));
+}
+
+void session::call_handler(std::shared_ptr<door::place> place) {
+  const responder answer{std::make_shared<exchange>(loop_, weak_from_this(), id_, left_, std::move(place),
                                                     engine_.settings.stream_messages, engine_.settings.stream_bytes)};
   try {
     target_->call(std::move(request_), answer);
@@ -507,6 +530,7 @@ void session::close() {
   if (state_ == state::running) status_ = client_closed_request;
   const auto unlogged = state_ == state::running || state_ == state::writing || state_ == state::streaming;
   state_ = state::closed;
+  if (const auto number = std::exchange(waits_, std::nullopt)) engine_.entrance->give_up(*number);
   left_->store(true, std::memory_order_relaxed);
   if (unlogged) log_access();
   timer_.cancel();

@@ -34,6 +34,10 @@ public:
   void start_stream(std::uint64_t id, std::shared_ptr<stream_state> stream, const std::string& content_type);
   void flush_stream();
 
+  /// What the door says about a request that waits there; ignored unless it is the one at hand.
+  void admitted(std::uint64_t id, std::shared_ptr<door::place> place);
+  void turned_away(std::uint64_t id);
+
   /// Closes when nothing runs, else after the answer.
   void stop_soon();
   /// Closes now.
@@ -57,6 +61,7 @@ private:
   bool advance_body();
   void wait_for_body();
   void handle();
+  void call_handler(std::shared_ptr<door::place> place);
   void fail(error_code ec);
 
   // Writing.
@@ -103,6 +108,7 @@ private:
   bool old_version_ = false;  // HTTP/1.0
   bool keep_alive_ = false;
   std::uint64_t id_ = 0;
+  std::optional<door::ticket> waits_;  // at the door, for the request id_
   clock::time_point began_{};
   const std::shared_ptr<std::atomic<bool>> left_ = std::make_shared<std::atomic<bool>>(false);
 
