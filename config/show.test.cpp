@@ -82,7 +82,7 @@ CAF_TEST(no secret is ever shown) {
 
 CAF_TEST(what is shown is a file that means the same) {
   const auto in =
-      parse_ini("[queue.a]\nLENGTH = 7\nHANDLER = `exec:grep '#'`\n[log]\nLEVEL = debug\n[qos]\nX = 1\n", "f").content;
+      parse_ini("[queue.a]\nLENGTH = 7\nHANDLER = `exec:grep '#'`\n[log]\nLEVEL = debug\n[cron.x]\nX = 1\n", "f").content;
   const auto text = to_text(show(in));
   CAF_CHECK(text.find("[queue.a]\n") != std::string::npos);
   CAF_CHECK(text.find("; f:2\nLENGTH = 7\n") != std::string::npos);
@@ -91,7 +91,7 @@ CAF_TEST(what is shown is a file that means the same) {
   CAF_CHECK_EQUAL(to_string(back.found), "");
   CAF_CHECK_EQUAL(to_text(show(back.content)).size() > 0, true);
   CAF_CHECK_EQUAL(back.content.get("queue.a", "HANDLER"), "exec:grep '#'");
-  CAF_CHECK_EQUAL(back.content.get("qos", "X"), "1");
+  CAF_CHECK_EQUAL(back.content.get("cron.x", "X"), "1");
   const auto settings = read_settings(back.content);
   CAF_REQUIRE(settings);
   CAF_CHECK_EQUAL(settings->queues.at(0).length, 7u);

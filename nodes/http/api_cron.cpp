@@ -82,8 +82,6 @@ void reply(const responder& answer, const expected<ordered_json>& what) {
     answer.reply(what.failure());
 }
 
-std::string who(const request& r) { return r.header("Authorization") ? r.remote + " (admin token)" : r.remote; }
-
 using change = expected<void> (cron_port::*)(const std::string&, const std::string&);
 
 void add_change(api a, const std::string& verb, change what) {

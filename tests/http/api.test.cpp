@@ -177,7 +177,7 @@ CAF_TEST(a queue is made only where that is permitted) {
                    ("http://127.0.0.1:" + std::to_string(n.http_port()) + "/v1/queues/mial/jobs").c_str());
   curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "{\"payload\":1}");
   curl_easy_setopt(curl, CURLOPT_PROXY, "");
-  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, caravan::testing_support::take_text);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &text);
   CAF_CHECK_EQUAL(curl_easy_perform(curl), CURLE_OK);
   long status = 0;
@@ -448,7 +448,7 @@ CAF_TEST(what a push made is there after a restart) {
                      ("http://127.0.0.1:" + std::to_string(n.http_port()) + "/v1/queues/mail/jobs").c_str());
     if (start == 0) curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "{\"payload\":1}");
     curl_easy_setopt(curl, CURLOPT_PROXY, "");
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, caravan::testing_support::take_text);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, &text);
     CAF_CHECK_EQUAL(curl_easy_perform(curl), CURLE_OK);
     curl_easy_cleanup(curl);
