@@ -116,7 +116,8 @@ CAF_TEST(what one node is asked holds for the other) {
   CAF_REQUIRE(eventually([&] { return c.settled(); }));
   const int other = c.owner(0) == "node0" ? 1 : 0;
   CAF_REQUIRE(c.queues[other]->pause({}));
-  CAF_CHECK_EQUAL(c.queues[1 - other]->info()->phase, "paused");
+  const auto seen = c.queues[1 - other]->info().value();
+  CAF_CHECK_EQUAL(seen.phase, "paused");
   const auto id = c.queues[other]->push_one(draft("\"a\"", "k"));
   CAF_REQUIRE(id);
   const auto again = c.queues[1 - other]->push_one(draft("\"b\"", "k"));
