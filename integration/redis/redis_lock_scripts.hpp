@@ -122,7 +122,7 @@ local last = tonumber(redis.call('GET', KEYS[1]) or 0) or 0
 for i = 2, #KEYS do
   local lock, value, token, life = KEYS[i], ARGV[3 * i - 4], ARGV[3 * i - 3], ARGV[3 * i - 2]
   local held = redis.pcall('GET', lock)
-  local mine = type(held) == 'string' and tonumber(token_of(held, value))
+  local mine = type(held) == 'string' and tonumber(token_of(held, value) or nil)
   local lower = not mine or mine < tonumber(token)
   answer[i - 1] = 0
   if mine and (ARGV[1] ~= 'raise' or mine <= tonumber(token)) or held == false and ARGV[1] == 'put' then
