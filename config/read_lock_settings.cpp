@@ -12,7 +12,7 @@ lock_settings read_lock_settings(const ini& from, problems& found) {
   if (out.service != lock_service::redis) return out;
   out.conn_str = in.text("SERVICE_CONN_STR");
   if (!out.conn_str.empty()) {
-    if (const auto address = parse_redis_address(out.conn_str); !address)
+    if (const auto address = parse_redis_addresses(out.conn_str); !address)
       in.complain("SERVICE_CONN_STR", address.failure().text, "or remove it to use [redis]");
     return out;
   }

@@ -1,5 +1,6 @@
 #define CAF_SUITE config_lock_settings
 #include "config/read_settings.hpp"
+#include "config/redis_address.hpp"
 
 #include "caf/test/unit_test.hpp"
 
@@ -34,6 +35,22 @@ CAF_TEST(the redis of the locks is their own or the common one or the local one)
   CAF_CHECK_EQUAL(read(redis + "SERVICE_CONN_STR = redis://own\n[redis]\nCONN_STR = redis://common\n").conn_str,
                   "redis://own");
   CAF_CHECK(read(redis + "LOCK_EXPIRY = 5s\n").expiry == 5s);
+}
+
+CAF_TEST(several addresses are a majority of servers) {
+  using caravan::config::parse_redis_addresses;
+  CAF_CHECK_EQUAL(parse_redis_addresses("redis://a redis://b, redis://:p@c:1,redis://d").value().size(), 4u);
+  CAF_CHECK_EQUAL(parse_redis_addresses("redis-sentinel://a,b/m/0 redis://c").value()[0].hosts.size(), 2u);
+  CAF_CHECK_EQUAL(parse_redis_addresses("addrs=a:1,b:2 db=0").value().size(), 1u);
+  CAF_CHECK_EQUAL(parse_redis_addresses(" redis://a , ").value().size(), 1u);
+  CAF_CHECK_EQUAL(
+      read("[global_lock]\nSERVICE_TYPE = redis\nSERVICE_CONN_STR = redis://a redis://b redis://c\n").conn_str,
+      "redis://a redis://b redis://c");
+  for (const std::string text : {"redis://a redis://localhost redis://127.0.0.1", "redis://a redis://b/x",
+                                 "redis://a b redis://c", "redis://a http://b"}) {
+    const auto wrong = refused("[global_lock]\nSERVICE_TYPE = redis\nSERVICE_CONN_STR = " + text + "\n");
+    CAF_CHECK(wrong.find("SERVICE_CONN_STR") != std::string::npos);
+  }
 }
 
 CAF_TEST(mistakes are named with their remedy and without passwords) {

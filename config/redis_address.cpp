@@ -290,6 +290,34 @@ expected<redis_address> parse_redis_address(std::string_view text) {
   return finish(text, std::move(out));
 }
 
+expected<std::vector<redis_address>> parse_redis_addresses(std::string_view text) {
+  constexpr std::string_view between = " ,";
+  const auto begins = [](std::string_view rest) {
+    const auto name = lower(rest.substr(0, std::min(rest.find("://"), rest.size())));
+    return name.size() < rest.size() &&
+           std::any_of(schemes.begin(), schemes.end(), [&](const scheme& s) { return s.name == name; });
+  };
+  std::vector<redis_address> out;
+  text = trim(text);
+  do {
+    auto end = text.find_first_of(between);
+    auto next = end;
+    while (end != std::string_view::npos) {
+      next = text.find_first_not_of(between, end);
+      if (next == std::string_view::npos || begins(text.substr(next))) break;
+      end = text.find_first_of(between, next);
+    }
+    auto one = parse_redis_address(text.substr(0, end));
+    if (!one) return one.failure();
+    for (const auto& other : out)
+      if (storage_key(other) == storage_key(*one))
+        return refuse(text.substr(0, end), "it is named twice; every server has one vote");
+    out.push_back(std::move(*one));
+    text = end == std::string_view::npos || next == std::string_view::npos ? std::string_view() : text.substr(next);
+  } while (!text.empty());
+  return out;
+}
+
 std::string storage_key(const redis_address& address) {
   if (address.kind == redis_kind::unix_socket) return "unix:" + address.socket_path + "/" + std::to_string(address.db);
   std::vector<std::string> hosts;

@@ -36,6 +36,10 @@ struct redis_address {
 /// invalid_argument for anything else; the text never shows a password.
 [[nodiscard]] expected<redis_address> parse_redis_address(std::string_view text);
 
+/// One or more of them, with blanks or commas between: whatever begins with a scheme behind such a separator is the
+/// next one. invalid_argument also when two lead to the same data.
+[[nodiscard]] expected<std::vector<redis_address>> parse_redis_addresses(std::string_view text);
+
 /// The same for two strings that lead to the same data: hosts, master, path and database, no credentials or options.
 [[nodiscard]] std::string storage_key(const redis_address& address);
 

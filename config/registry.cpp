@@ -113,7 +113,8 @@ constexpr key_spec keys[] = {
 
     {"global_lock", "SERVICE_TYPE", choice, "memory", "memory | redis", "Who keeps the locks"},
     {"global_lock", "SERVICE_CONN_STR", connection, "", "",
-     "SERVICE_TYPE = redis: which one. Empty: that of [redis], else redis://127.0.0.1:6379/0"},
+     "SERVICE_TYPE = redis: which one. Several addresses, with blanks between: a majority of independent servers "
+     "keeps the locks. Empty: that of [redis], else redis://127.0.0.1:6379/0"},
     {"global_lock", "LOCK_EXPIRY", duration, "30s", "500ms..24h",
      "SERVICE_TYPE = redis: what a node holds that died is free after this; what is held is renewed at half of it"},
 

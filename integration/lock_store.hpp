@@ -37,6 +37,7 @@ struct lock_renewal {
   std::string key;
   lock_id id = 0;
   std::chrono::milliseconds expiry{0};
+  std::uint64_t token = 0;  ///< the one that was last told of it
 };
 
 struct lock_ref {
@@ -76,11 +77,12 @@ class lock_store {
 public:
   virtual ~lock_store() = default;
 
-  /// Grants a key that nobody holds and nobody alive waits for. Tokens of a key only grow, whatever the store forgot.
+  /// Grants a key that nobody holds and, where has_line(), nobody alive waits for. Tokens of a key only grow, whatever
+  /// the store forgot.
   virtual expected<lock_taken> take(const lock_take& wish) = 0;
 
-  /// Counts the time of each anew, also of one whose turn has just come. Answers the token of each, which may be another
-  /// than was told: a turn can pass, and come again. 0: it is not this one's any more.
+  /// Counts the time of each anew, also of one whose turn has just come. Answers the token of each, which may be
+  /// another than was told: a turn can pass, and come again. 0: it is not this one's any more.
   virtual expected<std::vector<std::uint64_t>> renew(std::span<const lock_renewal> held) = 0;
 
   /// Gives the key to the next in line, or frees it; also leaves the line. False: it was not this one's.
@@ -104,6 +106,9 @@ public:
   using granted_function = std::function<void(const std::string& key, lock_id id, std::uint64_t token)>;
   virtual void on_granted(granted_function f) = 0;
 
+  /// Who waits gets a free key in the order of coming, on whichever node. False: nobody is told of a turn; each beat()
+  /// tries anew for the first of this node's on each key, so what it answers as `again` is a pause between tries.
+  [[nodiscard]] virtual bool has_line() const noexcept { return true; }
   /// Its calls wait for somebody else, and its locks expire unless they are renewed.
   [[nodiscard]] virtual bool blocks() const noexcept = 0;
   /// How others call this node.

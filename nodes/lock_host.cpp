@@ -3,6 +3,7 @@
 #include "actors/lock/lock_shell.hpp"
 #include "integration/memory/memory_locks.hpp"
 #include "integration/redis/redis_locks.hpp"
+#include "integration/redis/redis_quorum_locks.hpp"
 #include "nodes/foreign_thread.hpp"
 
 #include <caf/all.hpp>
@@ -20,14 +21,30 @@ std::chrono::milliseconds beat_of(std::chrono::milliseconds expiry) {
   return std::clamp<std::chrono::milliseconds>(expiry / 10, 150ms, 3s);
 }
 
+expected<std::unique_ptr<lock_store>> open_quorum(const lock_host_parts& p,
+                                                  std::vector<config::redis_address> servers) {
+  redis_quorum_options o;
+  o.servers = std::move(servers);
+  o.node = p.node;
+  o.expiry = p.settings.expiry;
+  // A call has up to three rounds, and has to leave time to hold the lock.
+  o.patience = std::clamp<std::chrono::milliseconds>(o.expiry / 20, 50ms, 500ms);
+  std::vector<std::string> warnings;
+  auto store = redis_quorum_locks::open(std::move(o), &warnings);
+  if (!store) return error{store.failure().code, "[global_lock]: " + store.failure().text};
+  for (const auto& w : warnings) p.log->warn("lock", w);
+  return std::unique_ptr<lock_store>(std::move(*store));
+}
+
 expected<std::unique_ptr<lock_store>> open_store(const lock_host_parts& p) {
   const auto& s = p.settings;
   if (s.service == config::lock_service::memory)
     return std::unique_ptr<lock_store>(std::make_unique<memory_locks>(p.node, *p.clock));
-  auto address = config::parse_redis_address(s.conn_str);
-  if (!address) return address.failure();
+  auto addresses = config::parse_redis_addresses(s.conn_str);
+  if (!addresses) return addresses.failure();
+  if (addresses->size() > 1) return open_quorum(p, std::move(*addresses));
   redis_lock_options o;
-  o.redis.address = std::move(*address);
+  o.redis.address = std::move(addresses->front());
   o.redis.client_name = "caravan-locks";
   o.node = p.node;
   o.expiry = s.expiry;
@@ -47,6 +64,7 @@ expected<std::unique_ptr<lock_host>> lock_host::open(lock_host_parts parts) {
   lock_limits limits;
   limits.expiry = parts.settings.expiry;
   limits.beat = beat_of(limits.expiry);
+  if (!(*store)->has_line()) limits.beat = std::min<std::chrono::milliseconds>(limits.beat, 500ms);  // a beat is a try
   limits.retry = std::min<std::chrono::milliseconds>(1s, limits.beat);
   return std::unique_ptr<lock_host>(new lock_host(parts, local_locks::open(std::move(*store), limits, *parts.clock)));
 }

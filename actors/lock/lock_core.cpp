@@ -194,7 +194,7 @@ void lock_core::claim(lock_id id, entry& e, std::uint64_t token, lock_effects& f
   e.at = stage::claiming;
   e.token = token;
   set_timer(id, e);
-  fx.renew.push_back({e.what.key, id, expiry_of(e)});
+  fx.renew.push_back({e.what.key, id, expiry_of(e), e.token});
 }
 
 void lock_core::ask_again(lock_id id, entry& e, lock_effects& fx) {
@@ -302,7 +302,7 @@ void lock_core::tick(time_point now, lock_effects& fx) {
     for (const auto id : more) {
       auto& e = entries_.at(id);
       e.renewing = true;
-      fx.renew.push_back({e.what.key, id, expiry_of(e)});
+      fx.renew.push_back({e.what.key, id, expiry_of(e), e.token});
       set_timer(id, e);
     }
   }
@@ -328,7 +328,7 @@ void lock_core::due(lock_id id, time_point now, lock_effects& fx) {
                     : error{errc::fenced, named(e.what.key) + ": is lost: it could not be renewed in time"},
                 true, fx);
   e.renewing = true;
-  fx.renew.push_back({e.what.key, id, expiry_of(e)});
+  fx.renew.push_back({e.what.key, id, expiry_of(e), e.token});
   set_timer(id, e);
 }
 
@@ -369,7 +369,7 @@ lock_id lock_core::held_by(const std::string& key, const std::string& owner) con
 std::optional<lock_renewal> lock_core::renewal_of(lock_id id) const {
   const auto* e = find(id);
   if (!e || e->at != stage::held) return std::nullopt;
-  return lock_renewal{e->what.key, id, expiry_of(*e)};
+  return lock_renewal{e->what.key, id, expiry_of(*e), e->token};
 }
 
 void lock_core::revoke(lock_id id, lock_effects& fx) {

@@ -90,6 +90,31 @@ CAF_TEST(a renewal that is refused is a loss at once) {
   CAF_CHECK(fx.give_back.empty());
 }
 
+CAF_TEST(renewals say which token was told) {
+  const auto held = hold("k", t0, 5);
+  CAF_CHECK_EQUAL(tick(t0 + 15s).renew[0].token, 5u);
+  const auto renewal = core.renewal_of(held).value_or(lock_renewal{});
+  CAF_CHECK_EQUAL(renewal.token, 5u);
+  const auto waits = queue_up("other");
+  core.beaten(t0, std::vector<lock_seen>{{waits, 9, 0ms}}, t0, fx);
+  CAF_REQUIRE_EQUAL(fx.renew.size(), 1u);
+  CAF_CHECK_EQUAL(fx.renew[0].token, 9u);
+}
+
+CAF_TEST(a store without a line is tried again after each pause that it names) {
+  const auto a = core.acquire(wish("k"), t0);
+  CAF_REQUIRE(core.taken(a.id, "k", t0, in_line(400ms), t0, fx).what == pending);
+  CAF_CHECK(core.wake_at() == t0 + 402ms);
+  CAF_CHECK_EQUAL(tick(t0 + 402ms).beat.size(), 1u);
+  core.beaten(t0 + 402ms, std::vector<lock_seen>{{a.id, 0, 700ms}}, t0 + 410ms, fx);
+  CAF_CHECK(core.wake_at() == t0 + 1'112ms);
+  CAF_CHECK_EQUAL(tick(t0 + 1'112ms).beat.size(), 1u);
+  core.beaten(t0 + 1'112ms, std::vector<lock_seen>{{a.id, 7, 0ms}}, t0 + 1'120ms, fx);
+  CAF_REQUIRE_EQUAL(fx.renew.size(), 1u);  // it counts from this renewal
+  core.renewed(a.id, t0 + 1'121ms, 7u, t0 + 1'125ms, fx);
+  CAF_CHECK(fx.granted == std::vector<lock_id>{a.id});
+}
+
 CAF_TEST(renewals that are due soon go along) {
   hold("a");
   hold("b", t0 + 2s);

@@ -114,6 +114,29 @@ end
 return answer
 )lua");
 
+/// KEYS: 1 counter, then the locks   ARGV: 1 raise, keep or put, then value, token and time to live in ms of each
+/// Returns 1 for each that is its own, as redis_locks::hold says. Neither a token nor the counter ever gets lower.
+inline constexpr auto hold_text = with_prelude(R"lua(
+local answer = {}
+local last = tonumber(redis.call('GET', KEYS[1]) or 0) or 0
+for i = 2, #KEYS do
+  local lock, value, token, life = KEYS[i], ARGV[3 * i - 4], ARGV[3 * i - 3], ARGV[3 * i - 2]
+  local held = redis.pcall('GET', lock)
+  local mine = type(held) == 'string' and tonumber(token_of(held, value) or nil)
+  local lower = not mine or mine < tonumber(token)
+  answer[i - 1] = 0
+  if mine and (ARGV[1] ~= 'raise' or mine <= tonumber(token)) or held == false and ARGV[1] == 'put' then
+    answer[i - 1] = 1
+    if lower then redis.call('SET', lock, value .. '|' .. token, 'PX', life) else redis.call('PEXPIRE', lock, life) end
+    if tonumber(token) > last then
+      last = tonumber(token)
+      redis.call('SET', KEYS[1], token, 'PX', 604800000)
+    end
+  end
+end
+return answer
+)lua");
+
 /// KEYS: 1 lock  2 line  3 counter   ARGV: 1 key  2 value  3 claim, ms
 /// Returns 1 when it was its own.
 inline constexpr auto release_text = with_prelude(R"lua(

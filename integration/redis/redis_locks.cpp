@@ -32,6 +32,7 @@ const redis_script renew_script("lock_renew", redis_lock::renew_text.data());
 const redis_script release_script("lock_release", redis_lock::release_text.data());
 const redis_script beat_script("lock_beat", redis_lock::beat_text.data());
 const redis_script force_script("lock_force", redis_lock::force_text.data());
+const redis_script hold_script("lock_hold", redis_lock::hold_text.data());
 const redis_script show_script("lock_show", redis_lock::show_text.data());
 
 std::string lock_key(std::string_view key) { return std::string(lock_prefix).append(key); }
@@ -72,16 +73,16 @@ redis_options with_connections(redis_options o, std::size_t n) {
   return o;
 }
 
-std::string new_name(const std::string& node) {
+}  // namespace
+
+std::string redis_locks::new_name(const std::string& node) {
   std::random_device device;
   return node + "." + hex(static_cast<std::uint64_t>(device()) << 16 ^ device());
 }
 
-}  // namespace
-
 redis_locks::redis_locks(redis_lock_options options)
     : options_(std::move(options)),
-      node_(new_name(options_.node)),
+      node_(options_.unique ? options_.node : new_name(options_.node)),
       node_key_(std::string(node_prefix) + node_),
       claim_(std::to_string(std::min(options_.claim, options_.expiry).count())),
       node_life_(std::to_string(options_.node_life.count())),
@@ -92,12 +93,18 @@ redis_locks::~redis_locks() { close(); }
 
 expected<std::unique_ptr<redis_locks>> redis_locks::open(redis_lock_options options, std::vector<std::string>* warnings,
                                                          int attempts) {
-  std::unique_ptr<redis_locks> made(new redis_locks(std::move(options)));
+  auto made = unchecked(std::move(options));
   auto checked = made->client_.check(attempts);
   if (!checked) return checked.failure();
   if (warnings) *warnings = std::move(*checked);
   return made;
 }
+
+std::unique_ptr<redis_locks> redis_locks::unchecked(redis_lock_options options) {
+  return std::unique_ptr<redis_locks>(new redis_locks(std::move(options)));
+}
+
+expected<std::vector<std::string>> redis_locks::check() { return client_.check(1); }
 
 void redis_locks::close() {
   listener_.reset();
@@ -191,6 +198,28 @@ expected<std::vector<std::uint64_t>> redis_locks::renew(std::span<const lock_ren
     if (!got->has(some.size())) return odd("lock_renew");
     for (std::size_t n = 0; n < some.size(); ++n)
       answer.push_back(number<std::uint64_t>(got->items[n].text).value_or(0));
+  }
+  return answer;
+}
+
+expected<std::vector<bool>> redis_locks::hold(std::span<const lock_renewal> held, hold_mode mode) {
+  static constexpr std::array<std::string_view, 3> names{"raise", "keep", "put"};
+  auto& client = mode == hold_mode::raise ? client_ : keeper_;
+  std::vector<bool> answer;
+  for (std::size_t from = 0; from < held.size(); from += most_at_once) {
+    const auto some = held.subspan(from, std::min(most_at_once, held.size() - from));
+    std::vector<std::string> keys{counter_key}, words{std::string(names[static_cast<std::size_t>(mode)])};
+    for (const auto& h : some) {
+      keys.push_back(lock_key(h.key));
+      words.push_back(value_of(h.id));
+      words.push_back(std::to_string(h.token));
+      words.push_back(std::to_string(h.expiry.count()));
+    }
+    const std::vector<std::string_view> args(words.begin(), words.end());
+    const auto got = client.eval(hold_script, keys, args);
+    if (!got) return got.failure();
+    if (!got->has(some.size())) return odd("lock_hold");
+    for (std::size_t n = 0; n < some.size(); ++n) answer.push_back(got->items[n].number == 1);
   }
   return answer;
 }

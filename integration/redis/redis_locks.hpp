@@ -14,6 +14,7 @@ namespace caravan {
 struct redis_lock_options {
   redis_options redis;
   std::string node;                          ///< how others call this one: letters, digits, - _ .
+  bool unique = false;                       ///< `node` is new at every start already
   std::chrono::milliseconds expiry{30'000};  ///< LOCK_EXPIRY
   std::chrono::milliseconds claim{5'000};    ///< how long a key is kept for one whose turn has come, at most `expiry`
   std::chrono::milliseconds node_life{10'000};  ///< a node that waits and gave no sign of life for this long is dead
@@ -39,6 +40,20 @@ public:
   [[nodiscard]] bool blocks() const noexcept override { return true; }
   [[nodiscard]] const std::string& node() const noexcept override { return node_; }
   void close() override;
+
+  /// For locks on several servers (redis_quorum_locks.hpp): writes their tokens, which others than this server chose,
+  /// and counts the time of each anew. Where it did not, nothing was changed.
+  ///   raise   what is its own, and has no higher token here
+  ///   keep    what is its own
+  ///   put     the same, and what is free
+  enum class hold_mode : std::uint8_t { raise, keep, put };
+  expected<std::vector<bool>> hold(std::span<const lock_renewal> held, hold_mode mode);
+  /// check() of the client: once.
+  expected<std::vector<std::string>> check();
+  /// Without connecting.
+  static std::unique_ptr<redis_locks> unchecked(redis_lock_options options);
+  /// A node's name with a part that is new every time.
+  static std::string new_name(const std::string& node);
 
 private:
   explicit redis_locks(redis_lock_options options);
