@@ -81,6 +81,7 @@ struct caravan::schedule::plan {
   std::string text;
   calendar::zone_ptr zone;
   std::optional<std::chrono::seconds> interval;  ///< then there are no fields
+  bool shorter_than_a_second = false;            ///< as it was written; then the interval is one second
   calendar::fields fields;
   bool with_seconds = false;
 };

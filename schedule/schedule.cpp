@@ -176,6 +176,7 @@ expected<schedule> schedule::parse(std::string_view text, const schedule_options
       if (!length) return refuse(whole, "@every needs a duration; write for example @every 90s, 10m or 1h30m");
       // Less than a second counts as one, as in the dialect's origin.
       out->interval = std::chrono::seconds(std::max<std::int64_t>(*length / 1'000'000'000, 1));
+      out->shorter_than_a_second = *length < 1'000'000'000;
       return schedule(std::move(out));
     }
     const auto* known = std::find_if(macros.begin(), macros.end(), [&](const macro& m) { return m.name == words[0]; });
@@ -291,6 +292,8 @@ expected<void> schedule::fires_after(time now) const {
 
 std::string schedule::warning() const {
   const auto& f = plan_->fields;
+  if (plan_->interval && plan_->shorter_than_a_second)
+    return "schedule " + calendar::shown(plan_->text) + ": less than a second counts as one second; write @every 1s if that is meant";
   if (plan_->interval || !plan_->with_seconds || f.seconds != calendar::bits_between(0, 59)) return {};
   return "schedule " + calendar::shown(plan_->text) +
          ": with six fields the first is the second, and * there makes sixty runs a minute; for one a minute write 0 "

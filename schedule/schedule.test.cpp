@@ -99,6 +99,7 @@ CAF_TEST(a schedule each second warns) {
   check_text(cron("0 5 * * * *").warning(), "");
   check_text(cron("* * * * *").warning(), "");
   check_text(cron("@every 1s").warning(), "");
+  for (const auto* text : {"@every 0s", "@every -5s", "@every 100ms"}) CAF_CHECK(has(cron(text).warning(), "counts as one second"));
 }
 
 CAF_TEST(equal schedules are equal however they are written) {

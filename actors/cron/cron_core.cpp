@@ -186,6 +186,10 @@ bool cron_core::serve_request(entry& e, cron_time now, cron_effects& fx) {
         fx.pause.push_back({e.task.name, e.asked->what == request::kind::pause, e.asked->who, at});
         return true;
       case request::kind::skip: {
+        if (e.timing && e.state.cursor > at) {
+          reply(e, error{errc::conflict, "task \"" + e.task.name + "\": its next time, " + utc(e.state.cursor) + ", is skipped already"}, fx);
+          break;
+        }
         const auto next = e.timing ? next_of(*e.timing, std::max(base(e), at)) : std::nullopt;
         if (!next) {
           reply(e, error{errc::conflict, "task \"" + e.task.name + "\": it has no next time to skip"}, fx);

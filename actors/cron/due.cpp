@@ -59,6 +59,8 @@ passed between(const cron_timing& t, cron_instant after, cron_instant before) {
 bool clock_was_set_back(const cron_timing& t, cron_instant cursor, cron_time now) {
   const auto ahead = cursor - now;
   if (ahead <= clocks_differ_by) return false;
+  // A skip moves the cursor to the next time, however far that is.
+  if (const auto first = t.when.next(floor<seconds>(now)); first && cursor <= *first) return false;
   const auto next = next_of(t, cursor);
   return !next || ahead > *next - cursor;
 }

@@ -40,7 +40,8 @@ constexpr std::uint64_t most_counted = 1000;
 [[nodiscard]] passed between(const cron_timing& t, cron_instant after, cron_instant before);
 
 /// The cursor is so far ahead of the clock that the clock must have been set back: by more than ten minutes (clocks of
-/// nodes differ), and by more than the task's own interval (else waiting skips nothing).
+/// nodes differ), by more than the task's own interval (else waiting skips nothing), and beyond the next time, which may
+/// have been skipped by hand.
 [[nodiscard]] bool clock_was_set_back(const cron_timing& t, cron_instant cursor, cron_time now);
 
 }  // namespace caravan

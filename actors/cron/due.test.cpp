@@ -68,4 +68,8 @@ CAF_TEST(a clock set back is told from clocks that differ) {
   CAF_CHECK(clock_was_set_back(often, noon, noon - 11min));
   CAF_CHECK(!clock_was_set_back(daily, noon, noon - 11h));
   CAF_CHECK(clock_was_set_back(daily, noon, noon - 1000h));
+  // Office hours: the next time, skipped by hand, is further away than the one after it from there.
+  const auto office = timing("*/5 0-7,20-23 * * *");
+  CAF_CHECK(!clock_was_set_back(office, noon + 8h, noon));
+  CAF_CHECK(clock_was_set_back(office, noon + 8h + 5min, noon));
 }
