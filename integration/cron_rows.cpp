@@ -373,6 +373,9 @@ expected<Answer> cron_row_store::change(const std::string& task, cron_time now, 
                          "\": its stored row is damaged or of a newer version; use that version, or "
                          "remove the row to begin anew"};
       row = std::move(*decoded);
+    } else {
+      // New, or lost with the store's data: its times begin now, not in 1970.
+      row.state.cursor = std::chrono::floor<std::chrono::seconds>(there->now.value_or(now));
     }
     const auto before = row;
     Answer out = apply(row, there->bytes.has_value(), there->now.value_or(now), there->now.has_value());
@@ -389,9 +392,9 @@ expected<Answer> cron_row_store::change(const std::string& task, cron_time now, 
 }
 
 expected<cron_view> cron_row_store::open(const std::string& task, cron_instant first_cursor, cron_time now) {
-  return change<cron_view>(task, now, [&](cron_row& row, bool there, cron_time at, bool store_clock) {
+  return change<cron_view>(task, now, [&](cron_row& row, bool there, cron_time, bool store_clock) {
     // The first cursor is a wall clock's; one that is ahead must not hold back what is due by the store's.
-    if (!there) row.state.cursor = store_clock ? std::chrono::floor<std::chrono::seconds>(at) : first_cursor;
+    if (!there && !store_clock) row.state.cursor = first_cursor;
     return cron_view{};
   });
 }

@@ -210,6 +210,15 @@ inline void cron_pause_holds_all_but_hands(const make_cron_bed& make) {
   CAF_CHECK(!resumed.paused && resumed.cursor == cursor + seconds(9));
 }
 
+inline void cron_row_that_was_lost_begins_now(const make_cron_bed& make) {
+  using std::chrono::hours;
+  auto bed = make();
+  const auto now = bed.now();
+  const auto view = bed.store->set_paused("lost", true, "ada", {}, now).value();
+  CAF_CHECK(view.state.paused);
+  CAF_CHECK(view.state.cursor >= std::chrono::floor<std::chrono::seconds>(now) - hours(1));
+}
+
 inline void cron_row_survives(const make_cron_bed& make) {
   using std::chrono::seconds;
   auto bed = make();
@@ -269,6 +278,7 @@ inline void check_cron_store_contract(const make_cron_bed& make) {
   cron_earlier_life_is_over(make);
   cron_given_back_runs_elsewhere(make);
   cron_pause_holds_all_but_hands(make);
+  cron_row_that_was_lost_begins_now(make);
   cron_row_survives(make);
   cron_race_has_one_winner(make);
 }
