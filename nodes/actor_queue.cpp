@@ -2,7 +2,7 @@
 
 #include "actors/queue/queue_shell.hpp"
 #include "actors/worker_pool/worker_pool_shell.hpp"
-#include "messages/caf_error.hpp"
+#include "nodes/ask_actor.hpp"
 #include "nodes/foreign_thread.hpp"
 
 #include <caf/all.hpp>
@@ -22,6 +22,12 @@ constexpr auto answer_moment = 250ms;
 constexpr auto abandon_timeout = 2s;
 
 wall_time to_wall(std::chrono::system_clock::time_point t) { return std::chrono::floor<std::chrono::milliseconds>(t); }
+
+std::function<void(std::string_view, const std::string&)> log_of(const host_parts& p) {
+  return [sink = p.log, queue = p.settings.name](std::string_view what, const std::string& text) {
+    sink->warn(what, text, {{"queue", queue}});
+  };
+}
 
 /// Wakes the queue's actor. Holds it weakly: the intake lives in the actor's state.
 struct waker {
@@ -46,9 +52,6 @@ public:
         counts.waiting + counts.delayed, [wake] { (*wake)(); }, *parts_.clock);
 
     auto& system = *parts_.system;
-    log_ = [sink = parts_.log, queue = s.name](std::string_view what, const std::string& text) {
-      sink->warn(what, text, {{"queue", queue}});
-    };
     storekeeper_ = store_->blocks() ? system.spawn<caf::detached>(store_behavior, store_, door_, health_)
                                     : system.spawn(store_behavior, store_, door_, health_);
     std::random_device random;
@@ -63,7 +66,7 @@ public:
     q.clock = parts_.clock;
     q.first_token = right.first_token != 0 ? right.first_token : first_id_at(parts_.clock->wall()).value;
     q.seed = seed;
-    q.log = log_;
+    q.log = log_of(parts_);
     q.may_hand_out = std::move(right.may_hand_out);
     q.on_fenced = std::move(right.on_fenced);
     q.on_move = std::move(right.on_move);
@@ -232,29 +235,10 @@ private:
       if (stopped_) return closed();
       whom = this->*who;
     }
-    const foreign_thread here;
-    caf::scoped_actor self{*parts_.system};
-    expected<Reply> answer{
-        errc::timed_out, "queue \"" + name() + "\": did not answer within " + std::to_string(timeout.count()) + " ms"};
-    self->request(whom, timeout, what)
-        .receive([&](Reply& r) { answer = std::move(r); },
-                 [&](caf::error& e) {
-                   if (e != caf::sec::request_timeout) answer = from_caf(e);
-                 });
-    return answer;
+    return ask_actor<Reply>(*parts_.system, whom, what, timeout, "queue \"" + name() + "\":");
   }
 
-  void start_pool() {
-    const auto& s = parts_.settings;
-    worker_pool_core::limits l;
-    l.max_workers = s.max_workers;
-    l.worker_idle = s.worker_idle;
-    l.timeout = s.timeout;
-    std::random_device random;
-    const auto pool = static_cast<std::uint64_t>(random()) << 32 | random() | 1;
-    pool_ = parts_.system->spawn(worker_pool_behavior,
-                                 pool_parts{pool, pool_kind::local, parts_.node, l, parts_.handler, queue_, log_});
-  }
+  void start_pool() { pool_ = spawn_pool(parts_, pool_kind::local, queue_); }
 
   [[nodiscard]] error closed() const { return {errc::queue_closed, "queue \"" + name() + "\": is stopped"}; }
 
@@ -294,12 +278,24 @@ private:
   queue_actor queue_;
   worker_pool_actor pool_;
   std::atomic<bool> push_failed_{false};
-  std::function<void(std::string_view, const std::string&)> log_;
   mutable std::mutex mutex_;  ///< of the pool and of `stopped_`
   bool stopped_ = false;
 };
 
 }  // namespace
+
+worker_pool_actor spawn_pool(const host_parts& parts, pool_kind kind, const queue_actor& queue) {
+  const auto& s = parts.settings;
+  worker_pool_core::limits l;
+  l.max_workers = s.max_workers;
+  l.worker_idle = s.worker_idle;
+  l.timeout = s.timeout;
+  std::random_device random;
+  const auto id = static_cast<std::uint64_t>(random()) << 32 | random() | 1;
+  const foreign_thread here;
+  return parts.system->spawn(worker_pool_behavior,
+                             pool_parts{id, kind, parts.node, l, parts.handler, queue, log_of(parts)});
+}
 
 std::shared_ptr<actor_queue> make_actor_queue(host_parts parts, std::shared_ptr<storage> store, queue_right right) {
   return std::make_shared<local_queue>(std::move(parts), std::move(store), std::move(right));

@@ -31,6 +31,10 @@ public:
 [[nodiscard]] std::shared_ptr<actor_queue> make_actor_queue(host_parts parts, std::shared_ptr<storage> store,
                                                             queue_right right = {});
 
+/// The workers of one node, for a queue that lives here (local) or is reached through an actor of this node (remote).
+/// Needs parts.handler.
+[[nodiscard]] worker_pool_actor spawn_pool(const host_parts& parts, pool_kind kind, const queue_actor& queue);
+
 /// "waiting", "delayed" or "dead".
 [[nodiscard]] expected<record_state> parse_state(std::string_view text);
 /// What a push of drafts answers.

@@ -2,11 +2,10 @@
 
 #include "actors/queue/queue_link.hpp"
 #include "actors/store/store_actor.hpp"
-#include "actors/worker_pool/worker_pool_shell.hpp"
 #include "integration/redis/redis_moves.hpp"
 #include "integration/redis/redis_storage.hpp"
-#include "messages/caf_error.hpp"
 #include "nodes/actor_queue.hpp"
+#include "nodes/ask_actor.hpp"
 #include "nodes/foreign_thread.hpp"
 #include "nodes/mesh.hpp"
 #include "nodes/ownership.hpp"
@@ -17,7 +16,6 @@
 #include <condition_variable>
 #include <limits>
 #include <mutex>
-#include <random>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -156,12 +154,9 @@ public:
     if (!st) return st.failure();
     const auto p = pool();
     if (!p) return to_queue_info(*this, *st, nullptr);
-    const foreign_thread here;
-    caf::scoped_actor self{*parts_.system};
-    auto info = to_queue_info(*this, *st, nullptr);
-    self->request(p, ask_timeout, get_pool_status{})
-        .receive([&](const pool_status& ps) { info = to_queue_info(*this, *st, &ps); }, [](caf::error&) {});
-    return info;
+    const auto status = ask_actor<pool_status>(*parts_.system, p, get_pool_status{}, ask_timeout,
+                                               "queue \"" + name() + "\": its workers");
+    return to_queue_info(*this, *st, status ? &*status : nullptr);
   }
 
   expected<void> flush(std::chrono::milliseconds timeout) override {
@@ -194,12 +189,8 @@ public:
     if (!p)
       return {errc::conflict,
               "queue \"" + name() + "\": has no workers on this node at this moment, so there are none to scale"};
-    const foreign_thread here;
-    caf::scoped_actor self{*parts_.system};
-    expected<void> answer{errc::timed_out, "queue \"" + name() + "\": its workers did not answer"};
-    self->request(p, ask_timeout, caravan::set_max_workers{most})
-        .receive([&](ack) { answer = {}; }, [](caf::error&) {});
-    return answer;
+    return done(ask_actor<ack>(*parts_.system, p, caravan::set_max_workers{most}, ask_timeout,
+                               "queue \"" + name() + "\": its workers"));
   }
   expected<job_info> find(item_id item) override {
     if (const auto q = mine()) return q->find(item);
@@ -281,16 +272,7 @@ private:
       if (stopped_) return closed();
       link = standby_.link;
     }
-    const foreign_thread here;
-    caf::scoped_actor self{*parts_.system};
-    expected<Reply> answer{errc::timed_out, "queue \"" + name() + "\": its owner did not answer within " +
-                                                std::to_string(timeout.count()) + " ms"};
-    self->request(link, timeout, what)
-        .receive([&](Reply& r) { answer = std::move(r); },
-                 [&](caf::error& e) {
-                   if (e != caf::sec::request_timeout) answer = from_caf(e);
-                 });
-    return answer;
+    return ask_actor<Reply>(*parts_.system, link, what, timeout, "queue \"" + name() + "\": its owner");
   }
 
   expected<std::vector<append_result>> store(std::span<record> records) {
@@ -359,15 +341,15 @@ private:
     std::unique_lock lock(mutex_);
     auto parts = parts_;
     lock.unlock();
-    const auto handler = std::exchange(parts.handler, nullptr);
+    parts.handler = nullptr;  // it gets it below, when nothing can come between
     auto q = make_actor_queue(std::move(parts), std::move(*opened), std::move(right));
-    take_pause(*q);  // before anything is handed out
-    if (handler) (void)q->attach(handler, parts_.item_type);
+    take_pause(*q);
     link_health_.clear();
     drop_link(parts_.node);
     lock.lock();
     mine_ = q;
     owner_ = {parts_.node, {}, {}};
+    if (parts_.handler) (void)q->attach(parts_.handler, parts_.item_type);
     lock.unlock();
     parts_.log->info("queue", "this node owns it now", {{"queue", s.name}, {"epoch", std::to_string(epoch)}});
     q->look_again();  // what came between
@@ -409,7 +391,8 @@ private:
   void take_pause(actor_queue& q) {
     const auto kept = parts_.shared->client()->command({"HGET", meta_key(), "paused"});
     if (!kept || !kept->is_text()) return;
-    const auto until = std::chrono::system_clock::time_point{std::chrono::milliseconds{std::strtoll(kept->text.c_str(), nullptr, 10)}};
+    const auto until =
+        std::chrono::system_clock::time_point{std::chrono::milliseconds{std::strtoll(kept->text.c_str(), nullptr, 10)}};
     (void)q.pause(until);
     (void)parts_.shared->client()->command({"HDEL", meta_key(), "paused"});
   }
@@ -489,7 +472,9 @@ private:
     if (!found) {
       // Its lease decides whether it lives; until then the way to it may come back.
       if (found.failure().code != errc::not_found) {
-        const auto text = "queue \"" + name() + "\": its owner cannot be reached, so nothing is handled on this node: " + found.failure().text;
+        const auto text =
+            "queue \"" + name() +
+            "\": its owner cannot be reached, so nothing is handled on this node: " + found.failure().text;
         if (!std::exchange(link_told_, true)) parts_.log->warn("cluster", text, {{"queue", name()}});
         link_health_.set(text);
       }
@@ -498,7 +483,8 @@ private:
       return;
     }
     link_health_.clear();
-    if (std::exchange(link_told_, false)) parts_.log->info("cluster", "its owner can be reached again", {{"queue", name()}});
+    if (std::exchange(link_told_, false))
+      parts_.log->info("cluster", "its owner can be reached again", {{"queue", name()}});
     drop_link(peer.name);  // a pool that is left counts on the old way
     const foreign_thread here;
     caf::anon_send(standby_.link, set_owner{peer.name, *found});
@@ -510,19 +496,7 @@ private:
   // Under mutex_. Workers of this node for the owner's queue.
   void start_pool() {
     if (!parts_.handler || pool_) return;
-    const auto& s = parts_.settings;
-    worker_pool_core::limits l;
-    l.max_workers = s.max_workers;
-    l.worker_idle = s.worker_idle;
-    l.timeout = s.timeout;
-    std::random_device random;
-    const auto id = static_cast<std::uint64_t>(random()) << 32 | random() | 1;
-    const foreign_thread here;
-    const auto log = [sink = parts_.log, queue = s.name](std::string_view what, const std::string& text) {
-      sink->warn(what, text, {{"queue", queue}});
-    };
-    pool_ = parts_.system->spawn(worker_pool_behavior, pool_parts{id, pool_kind::remote, parts_.node, l, parts_.handler,
-                                                                  caf::actor_cast<queue_actor>(standby_.link), log});
+    pool_ = spawn_pool(parts_, pool_kind::remote, caf::actor_cast<queue_actor>(standby_.link));
   }
 
   /// Returns how many handlers still run.
@@ -587,8 +561,8 @@ private:
   mesh_peer owner_;                    ///< as far as this node knows
   worker_pool_actor pool_;             ///< of this node, for another owner
   trouble link_health_;
-  bool link_told_ = false;             ///< only the mesh's thread
-  bool linked_ = false;                ///< there is a way to the owner
+  bool link_told_ = false;  ///< only the mesh's thread
+  bool linked_ = false;     ///< there is a way to the owner
   bool searching_ = false;
   std::vector<std::jthread> retiring_;
   bool stopped_ = false;

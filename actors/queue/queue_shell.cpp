@@ -68,6 +68,12 @@ queue_status status_of(pointer self) {
   return st;
 }
 
+template <class T>
+void move_to(std::vector<T>& to, std::vector<T>& from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+  from.clear();
+}
+
 void storage_refused(pointer self, const caf::error& e) {
   const auto why = from_caf(e);
   if (why.code == errc::fenced && self->state.parts.on_fenced)
@@ -113,14 +119,10 @@ void send_changes(pointer self, std::vector<queue_effects::outgoing> then_leave 
 // before, and the batch leaves when it is done.
 void release_elsewhere(pointer self) {
   auto& s = self->state;
-  const auto append = [](auto& to, auto& from) {
-    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
-    from.clear();
-  };
   if (!s.fx.erase.empty() || !s.fx.move.empty()) s.changes.low_water = s.fx.low_water;
-  append(s.changes.move, s.fx.move);
-  append(s.changes.erase, s.fx.erase);
-  append(s.changes.release, s.fx.release);
+  move_to(s.changes.move, s.fx.move);
+  move_to(s.changes.erase, s.fx.erase);
+  move_to(s.changes.release, s.fx.release);
   send_changes(self, std::exchange(s.fx.send, {}));
 }
 
@@ -229,10 +231,6 @@ void perform(pointer self) {
   }
   send_batches(self, fx.send);
 
-  const auto move_to = [](auto& to, auto& from) {
-    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
-    from.clear();
-  };
   // A clear comes after what was decided before it, and before what is decided after it.
   if (!fx.clear.empty() && !s.changes.empty()) send_changes(self);
   if (!fx.erase.empty() || !fx.move.empty()) s.changes.low_water = fx.low_water;

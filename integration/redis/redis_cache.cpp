@@ -31,12 +31,7 @@ std::string literally(std::string_view text) {
 }  // namespace
 
 redis_options redis_cache_options(config::redis_address address) {
-  constexpr std::chrono::milliseconds patience{500};
-  redis_options out;
-  out.address = std::move(address);
-  out.client_name = "caravan-cache";
-  out.connect_timeout = out.command_timeout = out.give_up_after = patience;
-  return out;
+  return impatient_redis_options(std::move(address), "caravan-cache");
 }
 
 redis_cache::redis_cache(std::shared_ptr<redis_client> client, std::string prefix)

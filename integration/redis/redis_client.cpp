@@ -43,6 +43,14 @@ std::string place_of(const config::redis_address& a) {
 
 }  // namespace
 
+redis_options impatient_redis_options(config::redis_address address, std::string client_name) {
+  redis_options out;
+  out.address = std::move(address);
+  out.client_name = std::move(client_name);
+  out.connect_timeout = out.command_timeout = out.give_up_after = 500ms;
+  return out;
+}
+
 class redis_client::impl {
 public:
   explicit impl(redis_options o)

@@ -28,6 +28,9 @@ struct redis_options {
   std::chrono::milliseconds max_age{std::chrono::minutes{30}};  ///< of a connection in the pool
 };
 
+/// For callers who would rather do without than wait: half a second for everything.
+[[nodiscard]] redis_options impatient_redis_options(config::redis_address address, std::string client_name);
+
 /// A pool of connections to one Redis. Thread safe; every call blocks, at most about `give_up_after`.
 ///
 /// Lost connections, a failover (READONLY, Sentinel), LOADING after a restart and forgotten scripts are dealt with by

@@ -65,12 +65,7 @@ return permitted)"};
 }  // namespace
 
 redis_options redis_rate_options(config::redis_address address) {
-  constexpr std::chrono::milliseconds patience{500};
-  redis_options out;
-  out.address = std::move(address);
-  out.client_name = "caravan-limit";
-  out.connect_timeout = out.command_timeout = out.give_up_after = patience;
-  return out;
+  return impatient_redis_options(std::move(address), "caravan-limit");
 }
 
 redis_rate::redis_rate(std::shared_ptr<redis_client> client, std::string prefix)

@@ -33,11 +33,6 @@ namespace {
 
 constexpr int task_count = 4;
 
-std::uint64_t number_of(const char* variable, std::uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
-
 struct run {
   std::string id;  ///< "t0@2026-03-29T02:30:00Z#17"
   std::uint64_t token = 0;

@@ -56,13 +56,6 @@ void push_jobs(const std::stop_token& stop, const real_node& node, record& r) {
   }
 }
 
-std::set<std::string> handled_ids(const std::filesystem::path& file) {
-  std::set<std::string> ids;
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) ids.insert(line);
-  return ids;
-}
-
 bool replica_is_there(redis_server& s) {
   caravan::redis_client c(s.options());
   const auto info = c.command({"INFO", "replication"});
@@ -74,8 +67,7 @@ bool replica_is_there(redis_server& s) {
 int main(int argc, char** argv) {
   require(argc == 2, "call it with the path of caravan");
   curl_global_init(CURL_GLOBAL_DEFAULT);
-  const char* text = std::getenv("CARAVAN_FAILOVERS");
-  const int failovers = text && *text ? std::atoi(text) : 2;
+  const auto failovers = static_cast<int>(number_of("CARAVAN_FAILOVERS", 2));
   std::map<std::uint16_t, std::unique_ptr<redis_server>> servers;
   auto first = std::make_unique<redis_server>();
   auto master = first->port();
@@ -141,7 +133,7 @@ int main(int argc, char** argv) {
   }
   empty_queue(http, node.port(), "load", 60s);
   require(node.stop() == 0, "the node does not end with 0");
-  const auto times = handled_ids(handled);
+  const auto times = line_counts(handled);
   std::size_t lost = 0, lost_in_window = 0;
   for (const auto& [id, at] : r.ids)
     if (!times.contains(id)) ++(may_be_lost.contains(id) ? lost_in_window : lost);

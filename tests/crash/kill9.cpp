@@ -117,13 +117,6 @@ void push_unique(std::stop_token stop, const real_node& node, std::uint64_t seed
   }
 }
 
-std::map<std::string, int> handled_ids(const std::filesystem::path& file) {
-  std::map<std::string, int> times;
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) ++times[line];
-  return times;
-}
-
 /// A log that ends in the middle of a write is what a kill inside that write leaves: no push had an answer for it. It is
 /// counted. Anything else that a storage or a node reports as an error fails the test.
 int torn_writes(const std::string& log) {
@@ -195,7 +188,7 @@ void run_mode(const std::string& program, const std::string& sync, int kills, st
   http_client http;
   empty_queue(http, node.port(), "load", 120s);
   empty_queue(http, node.port(), "once", 120s);
-  const auto times = handled_ids(handled);
+  const auto times = line_counts(handled);
   const auto phantoms = count_phantoms(http, node.port(), r.keys());
   empty_queue(http, node.port(), "once", 120s);
   require(node.stop() == 0, "the node does not end with 0");
@@ -222,11 +215,6 @@ void run_mode(const std::string& program, const std::string& sync, int kills, st
   require(lost == 0, "acknowledged jobs were lost");
   require(unknown == 0, "a repeat with the same idempotency key stored a job twice");
   require(phantoms == 0, "unique keys are held by nobody");
-}
-
-std::uint64_t number_of(const char* variable, std::uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
 }  // namespace

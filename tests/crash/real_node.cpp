@@ -43,6 +43,18 @@ std::string read_file(const std::filesystem::path& path) {
   return std::move(text).str();
 }
 
+std::uint64_t number_of(const char* variable, std::uint64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+std::map<std::string, int> line_counts(const std::filesystem::path& file) {
+  std::map<std::string, int> times;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) ++times[line];
+  return times;
+}
+
 real_node::real_node(std::string program, std::filesystem::path work)
     : program_(std::move(program)), work_(std::move(work)) {
   std::filesystem::create_directories(work_);

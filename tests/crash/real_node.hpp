@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -75,6 +77,12 @@ private:
   void* curl_;
   void* json_header_;
 };
+
+/// An environment variable as a number; `otherwise` when it is not set or empty.
+[[nodiscard]] std::uint64_t number_of(const char* variable, std::uint64_t otherwise);
+
+/// What handlers wrote, a line a call: how often each line is there.
+[[nodiscard]] std::map<std::string, int> line_counts(const std::filesystem::path& file);
 
 /// Flushes and waits until nothing waits, runs, is delayed or dead.
 void empty_queue(http_client& http, int port, const std::string& queue, std::chrono::seconds patience);

@@ -66,23 +66,10 @@ void push_jobs(const std::stop_token& stop, const real_node& node, const std::st
   }
 }
 
-std::set<std::string> handled_ids(const std::filesystem::path& file) {
-  std::set<std::string> ids;
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) ids.insert(line);
-  return ids;
-}
-
 std::uint64_t handled_count(const std::filesystem::path& file) {
   std::uint64_t n = 0;
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) ++n;
+  for (const auto& [line, times] : line_counts(file)) n += static_cast<std::uint64_t>(times);
   return n;
-}
-
-int seconds_of(const char* variable, int otherwise) {
-  const char* text = std::getenv(variable);
-  return text && *text ? std::atoi(text) : otherwise;
 }
 
 double ms_since(clock_type::time_point t) { return std::chrono::duration<double, std::milli>(clock_type::now() - t).count(); }
@@ -156,8 +143,8 @@ int main(int argc, char** argv) {
                 if (at > clock_type::now() - 2s) may_be_lost.insert(id);
             },
             [&] { redis.start(); });
-    trouble("freeze", true, std::chrono::seconds(seconds_of("CARAVAN_FREEZE", 2)), [&] { redis.freeze(); }, [&] { redis.thaw(); });
-    trouble("black hole", true, std::chrono::seconds(seconds_of("CARAVAN_BLACK_HOLE", 3)), [&] { proxy.set(redis_proxy::mode::black_hole); },
+    trouble("freeze", true, std::chrono::seconds(number_of("CARAVAN_FREEZE", 2)), [&] { redis.freeze(); }, [&] { redis.thaw(); });
+    trouble("black hole", true, std::chrono::seconds(number_of("CARAVAN_BLACK_HOLE", 3)), [&] { proxy.set(redis_proxy::mode::black_hole); },
             [&] { proxy.set(redis_proxy::mode::pass); });
     trouble("refused", true, 2s, [&] { proxy.set(redis_proxy::mode::refuse); }, [&] { proxy.set(redis_proxy::mode::pass); });
     trouble("read-only", true, 2s, [&] { (void)direct.command({"REPLICAOF", "127.0.0.1", "1"}); },
@@ -172,7 +159,7 @@ int main(int argc, char** argv) {
   }
   empty_queue(http, node.port(), "load", 60s);
   empty_queue(http, node.port(), "once", 60s);
-  const auto times = handled_ids(handled);
+  const auto times = line_counts(handled);
   std::size_t lost = 0, lost_unsynced = 0;
   for (const auto& [id, at] : r.ids)
     if (!times.contains(id)) ++(may_be_lost.contains(id) ? lost_unsynced : lost);

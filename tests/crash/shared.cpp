@@ -153,11 +153,6 @@ void wait_until_empty(http_client& http, const nodes& all, const std::string& qu
   }
 }
 
-std::uint64_t number_of(const char* variable, std::uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {

@@ -1,6 +1,8 @@
 // Runs the fuzzer's entry on the seeds and on changed copies of them, the same ones each time.
 
 #define CAF_SUITE ini_fuzz
+#include "tests/fuzz/changed.hpp"
+
 #include "caf/test/unit_test.hpp"
 
 #include <algorithm>
@@ -37,67 +39,39 @@ void run(const std::string& text) {
   LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
 }
 
-std::string changed(std::string text, const std::vector<std::string>& all, std::mt19937& chance) {
-  const std::vector<std::string> pieces = {"[",
-                                           "]",
-                                           "=",
-                                           ":",
-                                           ";",
-                                           "#",
-                                           "`",
-                                           "\"",
-                                           "\"\"\"",
-                                           "'",
-                                           "\n",
-                                           "\r\n",
-                                           "\\\n",
-                                           std::string(1, '\0'),
-                                           "\xef\xbb\xbf",
-                                           "\xff\xfe",
-                                           " ",
-                                           "\t",
-                                           "[queue.a]\n",
-                                           "[queue.b]\n",
-                                           "LENGTH = ",
-                                           "-1",
-                                           "1h",
-                                           "redis://",
-                                           "CONN_STR = ",
-                                           "TYPE = redis\n",
-                                           "@",
-                                           "%",
-                                           "://",
-                                           "__",
-                                           "_0x2E_",
-                                           "99999999999999999999",
-                                           "."};
-  const auto below = [&](std::size_t n) { return n == 0 ? 0 : static_cast<std::size_t>(chance() % n); };
-  for (auto n = 1 + below(8); n > 0; --n) {
-    const auto at = below(text.size() + 1);
-    switch (below(6)) {
-      case 0:
-        text.insert(at, pieces[below(pieces.size())]);
-        break;
-      case 1:
-        text.erase(at, 1 + below(20));
-        break;
-      case 2:
-        if (at < text.size()) text[at] = static_cast<char>(chance() & 0xff);
-        break;
-      case 3:
-        text.insert(at, text.substr(below(text.size() + 1), below(60)));
-        break;
-      case 4:
-        text.resize(at);
-        break;
-      default: {
-        const auto& other = all[below(all.size())];
-        text.insert(at, other.substr(below(other.size() + 1), below(80)));
-      }
-    }
-  }
-  return text;
-}
+const std::vector<std::string> pieces = {"[",
+                                         "]",
+                                         "=",
+                                         ":",
+                                         ";",
+                                         "#",
+                                         "`",
+                                         "\"",
+                                         "\"\"\"",
+                                         "'",
+                                         "\n",
+                                         "\r\n",
+                                         "\\\n",
+                                         std::string(1, '\0'),
+                                         "\xef\xbb\xbf",
+                                         "\xff\xfe",
+                                         " ",
+                                         "\t",
+                                         "[queue.a]\n",
+                                         "[queue.b]\n",
+                                         "LENGTH = ",
+                                         "-1",
+                                         "1h",
+                                         "redis://",
+                                         "CONN_STR = ",
+                                         "TYPE = redis\n",
+                                         "@",
+                                         "%",
+                                         "://",
+                                         "__",
+                                         "_0x2E_",
+                                         "99999999999999999999",
+                                         "."};
 
 }  // namespace
 
@@ -111,6 +85,7 @@ CAF_TEST(changed seeds hold) {
   const auto all = seeds();
   std::mt19937 chance(seed);
   std::cout << "seed " << seed << '\n';
-  for (auto i = 0; i < mutations; ++i) run(changed(all[static_cast<std::size_t>(i) % all.size()], all, chance));
+  for (auto i = 0; i < mutations; ++i)
+    run(caravan::fuzz::changed(all[static_cast<std::size_t>(i) % all.size()], pieces, all, chance));
   CAF_CHECK(true);
 }
