@@ -398,6 +398,23 @@ CAF_TEST(beyond loopback every role needs its token) {
                   "example of \"openssl rand -hex 32\"\n");
 }
 
+CAF_TEST(which nodes may join) {
+  problems found;
+  const auto read = [&](const std::string& text) {
+    found = {};
+    const auto from = parse_ini("[cluster]\n" + text + "\n", "f.ini", found);
+    return read_cluster_settings(from, "earth", found).nodes;
+  };
+  const std::vector<std::string> both{"mars", "earth"};
+  CAF_CHECK(read("NODES = mars, earth") == both);
+  CAF_CHECK(read("NODES = ,mars earth ,") == both);
+  CAF_CHECK(read("NODES =").empty());
+  CAF_CHECK(found.empty());
+  (void)read("NODES = mars, venus");
+  CAF_REQUIRE_EQUAL(found.size(), 1u);
+  CAF_CHECK_EQUAL(to_string(found.front()), "f.ini:2: error: [cluster] NODES: this node itself, \"earth\", is not among them; add it, or correct [node] NAME");
+}
+
 CAF_TEST(limits of HTTP) {
   const auto door = http("MAX_BODY = 1MiB\nHEADER_TIMEOUT = 1\nIDLE_TIMEOUT = 500ms\nMAX_CONNECTIONS = 3");
   CAF_CHECK_EQUAL(door.max_body, 1u << 20);

@@ -120,7 +120,10 @@ constexpr key_spec keys[] = {
 
     {"cluster", "ADDR", address, "127.0.0.1:0", "HOST:PORT",
      "Where other nodes reach this one; port 0 takes any free one. Beyond loopback only with TLS"},
-    {"cluster", "TLS_CERT", path, "", "", "This node's certificate, for connections between nodes; PEM. All three, or none"},
+    {"cluster", "NODES", text, "", "NAME, NAME...",
+     "The nodes that may join, by NAME; with TLS the name must also be in the certificate. Empty: every name"},
+    {"cluster", "TLS_CERT", path, "", "",
+     "This node's certificate, for connections between nodes; PEM. Made out to its NAME (common name or DNS name). All three, or none"},
     {"cluster", "TLS_KEY", path, "", "", "Its private key; PEM"},
     {"cluster", "TLS_CA", path, "", "", "The CA that signs the certificates of all nodes, and of nobody else; PEM"},
     {"cluster", "OWNER_LEASE", duration, "10s", "500ms..10m",
