@@ -400,10 +400,9 @@ CAF_TEST(beyond loopback every role needs its token) {
 
 CAF_TEST(which nodes may join) {
   problems found;
-  const auto read = [&](const std::string& text) {
+  const auto read = [&](const std::string& line) {
     found = {};
-    const auto from = parse_ini("[cluster]\n" + text + "\n", "f.ini", found);
-    return read_cluster_settings(from, "earth", found).nodes;
+    return read_cluster_settings(text("[cluster]\n" + line + "\n"), "earth", found).nodes;
   };
   const std::vector<std::string> both{"mars", "earth"};
   CAF_CHECK(read("NODES = mars, earth") == both);
@@ -411,8 +410,8 @@ CAF_TEST(which nodes may join) {
   CAF_CHECK(read("NODES =").empty());
   CAF_CHECK(found.empty());
   (void)read("NODES = mars, venus");
-  CAF_REQUIRE_EQUAL(found.size(), 1u);
-  CAF_CHECK_EQUAL(to_string(found.front()), "f.ini:2: error: [cluster] NODES: this node itself, \"earth\", is not among them; add it, or correct [node] NAME");
+  CAF_CHECK_EQUAL(to_string(found),
+                  "f.ini:2: error: [cluster] NODES: this node itself, \"earth\", is not among them; add it, or correct [node] NAME\n");
 }
 
 CAF_TEST(limits of HTTP) {
