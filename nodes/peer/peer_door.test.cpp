@@ -44,6 +44,7 @@ struct guarded {
                 changed.notify_all();
               }}) {}
   ~guarded() {
+    const std::lock_guard lock(mutex);
     for (const auto& p : passed) ::close(p.fd);
   }
   /// The next one that passed.
