@@ -102,6 +102,15 @@ void read_handler(reader& in, queue_settings& out) {
   in.complain("HANDLER", shown(out.handler) + " is no handler", "write exec:COMMAND, http://... or https://...");
 }
 
+void read_encrypt(reader& in, queue_settings& out) {
+  const auto text = in.text("ENCRYPT");
+  if (text.empty()) return;
+  const bool file = text.starts_with("file:");
+  if (text.size() <= (file ? 5u : 4u) || (!file && !text.starts_with("env:")))
+    return in.complain("ENCRYPT", shown(text) + " says neither which file nor which environment variable holds the keys", "write file:PATH or env:NAME");
+  out.encrypt = file ? "file:" + absolute_path(std::filesystem::current_path(), text.substr(5)) : text;
+}
+
 queue_settings read_queue_keys(reader& in, std::string_view name, const std::filesystem::path& app_data_path) {
   queue_settings out;
   out.name = name;
@@ -119,6 +128,7 @@ queue_settings read_queue_keys(reader& in, std::string_view name, const std::fil
   out.unique = in.boolean("UNIQUE");
   read_unique_until(in, out);
   read_handler(in, out);
+  read_encrypt(in, out);
   read_sync(in, out);
   out.batch_debounce = in.duration("BATCH_DEBOUNCE");
   out.push_timeout = in.duration("PUSH_TIMEOUT");

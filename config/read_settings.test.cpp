@@ -99,6 +99,7 @@ MAX_WORKERS = 5
 UNIQUE = yes
 UNIQUE_UNTIL = 10m
 HANDLER = exec:cat
+ENCRYPT = env:KEYS
 SYNC = always
 BATCH_DEBOUNCE = 100ms
 PUSH_TIMEOUT = 1
@@ -115,6 +116,7 @@ MAX_ITEM_SIZE = 2k
   CAF_CHECK_EQUAL(q.datadir, "/app/d");
   CAF_CHECK_EQUAL(q.conn_str, "redis://h/2");
   CAF_CHECK_EQUAL(q.queue_full_name, "x-q");
+  CAF_CHECK_EQUAL(q.encrypt, "env:KEYS");
   CAF_CHECK_EQUAL(q.set_full_name, "x-q-s");
   CAF_CHECK_EQUAL(q.length, 7u);
   CAF_CHECK_EQUAL(q.batch_length, 3u);
@@ -263,6 +265,15 @@ CAF_TEST(handlers) {
   CAF_CHECK_EQUAL(complaint("HANDLER = ftp://u:secret@h"),
                   "f.ini:2: error: [queue] HANDLER: \"ftp://u:***@h\" is no handler; write exec:COMMAND, http://... or "
                   "https://...\n");
+}
+
+CAF_TEST(where the keys are that seal items) {
+  CAF_CHECK_EQUAL(queue("[queue]\nENCRYPT = file:/etc/caravan/keys\n").encrypt, "file:/etc/caravan/keys");
+  CAF_CHECK(queue("[queue]\nENCRYPT = file:keys\n").encrypt.starts_with("file:/"));
+  for (const auto* bad : {"env:", "file:", "secret", "ENV:KEYS", "file"})
+    CAF_CHECK_EQUAL(complaint("ENCRYPT = " + std::string(bad)),
+                    "f.ini:2: error: [queue] ENCRYPT: \"" + std::string(bad) +
+                        "\" says neither which file nor which environment variable holds the keys; write file:PATH or env:NAME\n");
 }
 
 CAF_TEST(data directories) {

@@ -78,6 +78,8 @@ constexpr key_spec keys[] = {
      "How long an item keeps equal ones out: till a worker takes it, till it is done, or this long"},
     {"queue", "HANDLER", connection, "", "exec:COMMAND, http://... or https://...",
      "Who handles the items; empty: a program does, or nobody here"},
+    {"queue", "ENCRYPT", text, "", "file:PATH | env:NAME",
+     "Where the keys are that seal the items of TYPE = level and redis, one a line, the first for new items; empty: they are stored as they are"},
     {"queue", "SYNC", text, "interval:1000", "always | interval:MS | never",
      "TYPE = level: when pushes reach the disk for sure"},
     {"queue", "BATCH_DEBOUNCE", duration, "0s", "0s..1m", "How long an idle worker waits for more items; 0: adaptive"},
