@@ -336,7 +336,8 @@ CAF_TEST(the names on the wire never change) {
         "purged_count", "stop_queue", "get_queue_status", "queue_status", "find_job", "change_job", "list_jobs", "job_status",
         "job_list", "get_pool_status", "set_max_workers", "stop_pool", "pool_status", "node_hello", "find_queue", "found_queue", "move_queue",
         "task_run_info", "task_info", "task_event", "get_cron_list", "cron_list", "get_cron_history", "cron_history",
-        "change_cron", "stop_cron"}) {
+        "change_cron", "stop_cron", "event", "event_filter", "event_batch", "subscribe_events", "event_wishes", "get_recent_events",
+        "numbered_event", "event_list", "get_event_status", "event_topic_count", "event_status", "find_events", "found_events"}) {
     const auto full = std::string("caravan.") + name;
     CAF_CHECK_EQUAL(full + (sys.types().make_value(full) ? "" : " is missing"), full);
   }
