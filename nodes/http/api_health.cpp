@@ -44,8 +44,12 @@ ordered_json overload_json(const server& web) {
 }  // namespace
 
 void add_health_routes(api a) {
-  a.web.route("GET", "/", role::anyone,
-              [](const request&, const responder& answer) { answer.reply(text_response(std::string(front_page))); });
+  a.web.route("GET", "/", role::anyone, [](const request& r, const responder& answer) {
+    if (r.header("Accept").value_or("").find("text/html") != std::string_view::npos)
+      answer.reply({.status = 302, .content_type = {}, .headers = {{"Location", "ui/"}}});  // a browser
+    else
+      answer.reply(text_response(std::string(front_page)));
+  });
 
   a.web.route("GET", "/healthz", role::anyone,
               [](const request&, const responder& answer) { answer.reply(text_response("ok\n")); });
