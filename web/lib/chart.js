@@ -6,7 +6,8 @@ import { short_count } from "./format.js";
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 /// series: [{ label, values, tone: "good"|"bad"|"plain"|"warm"|"soft", unit }]; at: seconds since 1970.
-export function Chart({ at, series, height = 150, unit = "", title }) {
+/// The last `span` seconds are shown, also where less is known.
+export function Chart({ at, series, span, height = 150, unit = "", title }) {
   const box = useRef(null);
   const plot = useRef(null);
   const shape = series.map((s) => s.label).join("|");
@@ -25,7 +26,10 @@ export function Chart({ at, series, height = 150, unit = "", title }) {
           height,
           cursor: { y: false, points: { size: 6 } },
           legend: { live: true },
-          scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(1, (high ?? 0) * 1.08)] } },
+          scales: {
+            x: { range: () => [Date.now() / 1000 - span, Date.now() / 1000] },
+            y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(1, (high ?? 0) * 1.08)] },
+          },
           axes: [axis, { ...axis, size: 48, values: (_, all) => all.map((v) => short_count(v)) }],
           series: [
             { label: "", value: (_, t) => (t ? new Date(t * 1000).toLocaleTimeString() : "") },
@@ -56,7 +60,7 @@ export function Chart({ at, series, height = 150, unit = "", title }) {
       plot.current?.destroy();
       plot.current = null;
     };
-  }, [shape, height]);
+  }, [shape, height, span]);
   useEffect(() => {
     plot.current?.setData([at, ...series.map((s) => s.values)]);
   }, [at]);

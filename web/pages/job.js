@@ -3,7 +3,7 @@ import { use_get, use_live } from "../lib/live.js";
 import { go, href } from "../lib/url.js";
 import { get_job, segment } from "../lib/api.js";
 import { Act, Badge, Empty, Facts, Failure, Loading, Time, note } from "../lib/ui.js";
-import { absolute, clock_time, count, pretty, relative, span, zone } from "../lib/format.js";
+import { clock_time, count, pretty, relative, span, zone } from "../lib/format.js";
 import * as act from "./actions.js";
 
 const tones = { waiting: "plain", running: "good", delayed: "warm", dead: "bad", handled: "good", done: "good", removed: "soft", purged: "soft", cancelled: "soft" };
@@ -15,7 +15,7 @@ export function why_not_running(job, q) {
   if (finished.has(job.state)) return [`It has ended: ${job.state}.`];
   if (job.state === "running") return ["It runs: a worker has it under a lease. If the worker dies, it comes again."];
   if (job.state === "dead") {
-    why.push(`It is dead: ${job.max_attempts && job.attempts >= job.max_attempts ? `all ${job.max_attempts} attempts failed` : "its attempts are used up, or a handler rejected it"}. Nothing happens until somebody replays it.`);
+    why.push(`It is dead: ${job.max_attempts && job.attempts >= job.max_attempts ? (job.max_attempts === 1 ? "its only attempt failed" : `all ${job.max_attempts} attempts failed`) : "its attempts are used up, or a handler rejected it"}. Nothing happens until somebody replays it.`);
     if (job.last_error) why.push(`The last attempt said: ${job.last_error}`);
     why.push("Mend the cause first, then replay it: it gets all its attempts again.");
     return why;

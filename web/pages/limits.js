@@ -1,7 +1,7 @@
 import { html } from "../lib/html.js";
 import { use_get } from "../lib/live.js";
 import { call, post, segment } from "../lib/api.js";
-import { Act, Badge, Empty, Failure, Loading, Table, ask, attempt, note } from "../lib/ui.js";
+import { Act, Badge, Failure, Loading, Table, ask, attempt } from "../lib/ui.js";
 import { count, percent, span } from "../lib/format.js";
 import { href } from "../lib/url.js";
 

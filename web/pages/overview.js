@@ -1,7 +1,7 @@
 import { html } from "../lib/html.js";
 import { use_get } from "../lib/live.js";
-import { change, href, params } from "../lib/url.js";
-import { Card, Failure, Loading, Tabs, Time } from "../lib/ui.js";
+import { href, params } from "../lib/url.js";
+import { Card, Failure, Loading, Tabs } from "../lib/ui.js";
 import { count, rate, seconds_since, short_count, span } from "../lib/format.js";
 import { Chart } from "../lib/chart.js";
 
@@ -40,30 +40,31 @@ export function what_is_wrong({ queues, ready, cluster, cron }) {
 export function Charts({ queue = "", span: chosen }) {
   const which = chosen === "24h" ? "24h" : "15m";
   const [h, failure] = use_get(`/v1/history?span=${which}${queue ? `&queue=${encodeURIComponent(queue)}` : ""}`, { every: which === "24h" ? 30000 : 2000 });
+  const seconds = which === "24h" ? 24 * 3600 : 15 * 60;
   if (failure?.is_absent) return null;
   return html`<section>
     <div class="section-head"><h2>Rates</h2><${Tabs} all=${[["15m"], ["24h"]]} current=${which} link=${(s) => href({ ...params(), span: s })} /></div>
     <${Failure} failure=${failure} />
     ${h &&
     html`<div class="charts">
-      <${Chart} title="Jobs a second" unit="/s" at=${h.at} series=${[
+      <${Chart} title="Jobs a second" unit="/s" span=${seconds} at=${h.at} series=${[
         { label: "pushed", values: h.pushed, tone: "plain" },
         { label: "handled", values: h.handled, tone: "good" },
         { label: "failed", values: h.failed, tone: "bad" },
       ]} />
-      <${Chart} title="Jobs by state" at=${h.at} series=${[
+      <${Chart} title="Jobs by state" span=${seconds} at=${h.at} series=${[
         { label: "waiting", values: h.waiting, tone: "plain", fill: true },
         { label: "running", values: h.running, tone: "good" },
         { label: "delayed", values: h.delayed, tone: "warm" },
         { label: "dead", values: h.dead, tone: "bad" },
       ]} />
-      <${Chart} title="Next in line has waited" unit="s" at=${h.at} series=${[{ label: "seconds", values: h.oldest, tone: "warm", fill: true }]} />
+      <${Chart} title="Next in line has waited" unit="s" span=${seconds} at=${h.at} series=${[{ label: "seconds", values: h.oldest, tone: "warm", fill: true }]} />
     </div>`}
   </section>`;
 }
 
 export function Overview({ url, shared }) {
-  const { queues, failure, again, ready, cluster, cron, audit_free } = shared;
+  const { queues, failure, again, ready, cluster, cron } = shared;
   const [h] = use_get("/v1/history?span=15m");
   if (!queues) return failure ? html`<${Failure} failure=${failure} again=${again} />` : html`<${Loading} />`;
   const wrong = what_is_wrong({ queues, ready, cluster, cron });

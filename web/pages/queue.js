@@ -1,9 +1,9 @@
-import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
-import { use_get, use_live } from "../lib/live.js";
+import { html, useEffect, useRef, useState } from "../lib/html.js";
+import { use_get } from "../lib/live.js";
 import { change, href } from "../lib/url.js";
 import { get, segment } from "../lib/api.js";
 import { Act, Empty, Facts, Failure, Loading, Phase, Table, Tabs, Time, ask, note } from "../lib/ui.js";
-import { absolute, count, percent, relative, short_count } from "../lib/format.js";
+import { count, percent, short_count } from "../lib/format.js";
 import { Charts } from "./overview.js";
 import * as act from "./actions.js";
 

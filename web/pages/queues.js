@@ -49,7 +49,7 @@ export function Queues({ url, shared, may }) {
         { title: "State", sort: (q) => q.phase, cell: (q) => html`<${Phase} queue=${q} />` },
         numbers("Waiting", "waiting", ""),
         numbers("Running", "running", "good-text"),
-        numbers("Delayed", "delayed", "warm-text"),
+        { ...numbers("Delayed", "delayed", "warm-text"), narrow_hide: true },
         numbers("Dead", "dead", "bad-text"),
         { ...numbers("Handled", "handled", ""), narrow_hide: true },
         { title: "Errors", right: true, narrow_hide: true, sort: (q) => q.failed / Math.max(1, q.failed + q.handled), cell: (q) => html`<span class="dim" title=${`${count(q.failed)} attempts failed`}>${percent(q.failed, q.failed + q.handled)}</span>` },

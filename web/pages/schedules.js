@@ -2,8 +2,8 @@ import { html, useState } from "../lib/html.js";
 import { use_get } from "../lib/live.js";
 import { change, href } from "../lib/url.js";
 import { post, segment } from "../lib/api.js";
-import { Act, Badge, Empty, Facts, Failure, Loading, Table, Time, attempt, ask } from "../lib/ui.js";
-import { absolute, clock_time, count, relative, zone } from "../lib/format.js";
+import { Act, Badge, Facts, Failure, Loading, Table, Time, attempt, ask } from "../lib/ui.js";
+import { count, relative, zone } from "../lib/format.js";
 
 const tones = { running: "good", finished: "good", error: "bad", lost: "bad", cancelled: "warm" };
 

@@ -1,7 +1,7 @@
 import { html } from "../lib/html.js";
 import { use_get } from "../lib/live.js";
 import { href } from "../lib/url.js";
-import { Badge, Card, Facts, Failure, Loading, Phase, Table, Time } from "../lib/ui.js";
+import { Badge, Facts, Failure, Loading, Table, Time } from "../lib/ui.js";
 import { count } from "../lib/format.js";
 
 export function Store({ url, shared }) {
