@@ -19,9 +19,10 @@ struct time_histogram {
 
   /// The upper ends, both inclusive and growing; what took longer is in the last count.
   static constexpr std::array<duration, 14> steps{
-      duration{1'000},      duration{2'500},      duration{10'000},      duration{25'000},        duration{100'000},
-      duration{250'000},    duration{1'000'000},  duration{2'500'000},   duration{10'000'000},    duration{30'000'000},
-      duration{60'000'000}, duration{300'000'000}, duration{1'800'000'000}, duration{3'600'000'000}};
+      duration{1'000},         duration{2'500},        duration{10'000},     duration{25'000},
+      duration{100'000},       duration{250'000},      duration{1'000'000},  duration{2'500'000},
+      duration{10'000'000},    duration{30'000'000},   duration{60'000'000}, duration{300'000'000},
+      duration{1'800'000'000}, duration{3'600'000'000}};
 
   std::vector<std::uint64_t> counts = std::vector<std::uint64_t>(steps.size() + 1);  ///< of each step alone
   duration sum{0};

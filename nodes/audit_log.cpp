@@ -12,12 +12,9 @@ using json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
 std::string text_of(const audit_line& l) {
-  const json row{{"n", l.number},
-                 {"at_ms", std::chrono::floor<milliseconds>(l.at.time_since_epoch()).count()},
-                 {"remote", l.remote},
-                 {"roles", l.roles},
-                 {"action", l.action},
-                 {"status", l.status}};
+  const json row{{"n", l.number},      {"at_ms", std::chrono::floor<milliseconds>(l.at.time_since_epoch()).count()},
+                 {"remote", l.remote}, {"roles", l.roles},
+                 {"action", l.action}, {"status", l.status}};
   return row.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
@@ -40,7 +37,7 @@ bool read_line(const std::string& text, audit_line& into) {
 }  // namespace
 
 audit_log::audit_log(std::filesystem::path file, std::uintmax_t most_bytes)
-  : file_(std::move(file)), most_bytes_(most_bytes) {
+    : file_(std::move(file)), most_bytes_(most_bytes) {
   read_back(file_.string() + ".1");
   read_back(file_);
   out_.open(file_, std::ios::app);

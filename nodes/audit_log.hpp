@@ -16,10 +16,10 @@ namespace caravan {
 struct audit_line {
   std::uint64_t number = 0;  ///< grows; given by the log
   std::chrono::system_clock::time_point at{};
-  std::string remote;        ///< the caller's address
-  std::string roles;         ///< what its token may do, "admin"; empty: it had none that counts
-  std::string action;        ///< "POST /v1/queues/mail/pause": never the query or the body, which may hold secrets
-  int status = 0;            ///< the answer
+  std::string remote;  ///< the caller's address
+  std::string roles;   ///< what its token may do, "admin"; empty: it had none that counts
+  std::string action;  ///< "POST /v1/queues/mail/pause": never the query or the body, which may hold secrets
+  int status = 0;      ///< the answer
 };
 
 /// Two files of at most `most_bytes` each: FILE, and FILE.1 with what was before. The last `remembered` lines are also

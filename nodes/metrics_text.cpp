@@ -43,7 +43,14 @@ double seconds(time_histogram::duration d) { return std::chrono::duration<double
 void metrics_text::begin(std::string_view name, std::string_view type, std::string_view help) {
   name_ = name;
   series_ = 0;
-  text_.append("# HELP ").append(name).append(" ").append(help).append("\n# TYPE ").append(name).append(" ").append(type);
+  text_.append("# HELP ")
+      .append(name)
+      .append(" ")
+      .append(help)
+      .append("\n# TYPE ")
+      .append(name)
+      .append(" ")
+      .append(type);
   text_.push_back('\n');
 }
 

@@ -29,9 +29,9 @@ CAF_TEST(families and labels) {
 
 CAF_TEST(a histogram counts up to each step) {
   time_histogram h;
-  h.add(1ms);    // inclusive
+  h.add(1ms);  // inclusive
   h.add(2ms, 3);
-  h.add(-5s);    // a clock that was set back
+  h.add(-5s);  // a clock that was set back
   h.add(100h);
   metrics_text m;
   m.histogram("t_seconds", "Time");

@@ -24,9 +24,9 @@ using steady = std::chrono::steady_clock;
 
 namespace {
 
-constexpr auto fresh = 900ms;           // how old a snapshot may be
+constexpr auto fresh = 900ms;  // how old a snapshot may be
 constexpr auto outside_fresh = 10s;
-constexpr auto patience = 2s;           // for a queue's answer
+constexpr auto patience = 2s;  // for a queue's answer
 constexpr auto busy_pause = 1s;
 constexpr auto idle_pause = 15s;
 constexpr std::uintmax_t file_most = 16u << 20;
@@ -64,7 +64,8 @@ queue_counters counters_of(const queue_status& st, std::chrono::system_clock::ti
 
 std::string line_of(const queue_history::record_line& l) {
   const auto& p = l.minute;
-  const nlohmann::json row{l.queue, p.at, p.pushed, p.handled, p.failed, p.oldest, p.waiting, p.running, p.delayed, p.dead};
+  const nlohmann::json row{l.queue,  p.at,      p.pushed,  p.handled, p.failed,
+                           p.oldest, p.waiting, p.running, p.delayed, p.dead};
   return row.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -94,7 +95,7 @@ public:
   using outside_then = std::function<void(std::shared_ptr<const outside_facts>)>;
 
   explicit impl(node_runtime& node)
-    : node_(node), file_(std::filesystem::path(node.settings().node.data_dir) / "history.jsonl") {
+      : node_(node), file_(std::filesystem::path(node.settings().node.data_dir) / "history.jsonl") {
     load();
   }
 
@@ -171,15 +172,17 @@ private:
         one_less();
         continue;
       }
-      http::ask(node_.system(), actor, get_queue_status{}, patience, [this, me = shared_from_this(), some, one_less, &w](expected<queue_status> st) {
-        if (st) w.status = std::move(*st);
-        const auto pool = st ? w.queue->pool() : worker_pool_actor();
-        if (!pool) return one_less();
-        http::ask(node_.system(), pool, get_pool_status{}, patience, [some, one_less, &w](expected<pool_status> p) {
-          if (p) w.pool = std::move(*p);
-          one_less();
-        });
-      });
+      http::ask(node_.system(), actor, get_queue_status{}, patience,
+                [this, me = shared_from_this(), some, one_less, &w](expected<queue_status> st) {
+                  if (st) w.status = std::move(*st);
+                  const auto pool = st ? w.queue->pool() : worker_pool_actor();
+                  if (!pool) return one_less();
+                  http::ask(node_.system(), pool, get_pool_status{}, patience,
+                            [some, one_less, &w](expected<pool_status> p) {
+                              if (p) w.pool = std::move(*p);
+                              one_less();
+                            });
+                });
     }
     one_less();
   }
@@ -188,8 +191,9 @@ private:
     all.taken = steady::now();
     all.at = node_.clock().wall();
     std::map<std::string, queue_counters, std::less<>> now;
+    // One on standby knows nothing of what its owner did: its counters would seem to begin anew.
     for (const auto& w : all.queues)
-      if (w.status) now[w.queue->name()] = counters_of(*w.status, all.at);
+      if (w.status && w.status->phase != queue_phase::standby) now[w.queue->name()] = counters_of(*w.status, all.at);
     const auto done = std::make_shared<const queue_snapshot>(std::move(all));
     std::vector<queues_then> then;
     {
@@ -251,13 +255,14 @@ private:
     f->store_errors = store_errors_;
     if (const auto locks = node_.locks().actor()) {
       // The answer is waited for by what comes last: the facts are whole then.
-      http::ask(node_.system(), locks, get_locks{{}, 10'000}, patience, [me = shared_from_this(), f](expected<lock_list> all) {
-        if (all) {
-          f->locks_held = all->locks.size();
-          for (const auto& l : all->locks) f->lock_waiters += l.waiting;
-        }
-        me->answer_outside(f);
-      });
+      http::ask(node_.system(), locks, get_locks{{}, 10'000}, patience,
+                [me = shared_from_this(), f](expected<lock_list> all) {
+                  if (all) {
+                    f->locks_held = all->locks.size();
+                    for (const auto& l : all->locks) f->lock_waiters += l.waiting;
+                  }
+                  me->answer_outside(f);
+                });
       return;
     }
     answer_outside(f);
@@ -339,8 +344,12 @@ private:
 
 node_watch::node_watch(node_runtime& node) : impl_(std::make_shared<impl>(node)) { impl_->begin(); }
 node_watch::~node_watch() { impl_->end(); }
-void node_watch::queues(std::function<void(std::shared_ptr<const queue_snapshot>)> then) { impl_->queues(std::move(then)); }
-void node_watch::outside(std::function<void(std::shared_ptr<const outside_facts>)> then) { impl_->outside(std::move(then)); }
+void node_watch::queues(std::function<void(std::shared_ptr<const queue_snapshot>)> then) {
+  impl_->queues(std::move(then));
+}
+void node_watch::outside(std::function<void(std::shared_ptr<const outside_facts>)> then) {
+  impl_->outside(std::move(then));
+}
 void node_watch::history(const std::function<void(const queue_history&)>& look) const { impl_->history(look); }
 
 }  // namespace caravan

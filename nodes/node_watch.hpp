@@ -37,7 +37,7 @@ struct queue_snapshot {
 
 /// What takes a storage to find out.
 struct store_round_trip {
-  std::string where;  ///< never a password
+  std::string where;              ///< never a password
   std::optional<double> seconds;  ///< nothing: it did not answer
 };
 struct outside_facts {
@@ -62,8 +62,8 @@ public:
   node_watch(const node_watch&) = delete;
   node_watch& operator=(const node_watch&) = delete;
 
-  /// One that is at most a second old. Callers at the same time share one round of questions. `then` is called once, here
-  /// or on a thread of the actor system.
+  /// One that is at most a second old. Callers at the same time share one round of questions. `then` is called once,
+  /// here or on a thread of the actor system.
   void queues(std::function<void(std::shared_ptr<const queue_snapshot>)> then);
   /// Those of about the last 10 s; a look makes them be found out anew, and only the first one waits for that.
   void outside(std::function<void(std::shared_ptr<const outside_facts>)> then);

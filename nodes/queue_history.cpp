@@ -1,7 +1,7 @@
 #include "nodes/queue_history.hpp"
 
-#include <cmath>
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 #include <utility>
 
@@ -97,8 +97,8 @@ bool queue_history::note_one(const std::string& queue, double at, const queue_co
     s.minute_from = at;
     s.pushed = s.handled = s.failed = 0;
   }
-  const bool changed = pushed + handled + failed > 0 || now.waiting != s.last.waiting || now.running != s.last.running ||
-                       now.delayed != s.last.delayed || now.dead != s.last.dead;
+  const bool changed = pushed + handled + failed > 0 || now.waiting != s.last.waiting ||
+                       now.running != s.last.running || now.delayed != s.last.delayed || now.dead != s.last.dead;
   s.at = at;
   s.last = now;
   return changed;

@@ -21,7 +21,7 @@ struct queue_counters {
 };
 
 struct history_point {
-  std::int64_t at = 0;  ///< seconds since 1970: the end of its span
+  std::int64_t at = 0;                        ///< seconds since 1970: the end of its span
   float pushed = 0, handled = 0, failed = 0;  ///< a second, over its span
   float oldest = 0;
   std::uint64_t waiting = 0, running = 0, delayed = 0, dead = 0;
@@ -42,8 +42,8 @@ private:
   std::deque<history_point> points_;
 };
 
-/// Two rings for each queue: every sample for 15 minutes, every minute for 24 hours. At most `most_queues` queues; later
-/// ones have no history. Not thread safe.
+/// Two rings for each queue: every sample for 15 minutes, every minute for 24 hours. At most `most_queues` queues;
+/// later ones have no history. Not thread safe.
 class queue_history {
 public:
   static constexpr std::size_t most_queues = 200;

@@ -77,7 +77,8 @@ std::optional<double> seconds(const arguments& given, const char* name) {
   const auto text = given.find(name);
   if (!text) return std::nullopt;
   const auto d = config::parse_duration(*text);
-  if (!d || d->count() < 0) throw stop(exit_usage, std::string(name) + " " + *text + ": write a duration like 30s or 5m");
+  if (!d || d->count() < 0)
+    throw stop(exit_usage, std::string(name) + " " + *text + ": write a duration like 30s or 5m");
   return std::chrono::duration<double>(*d).count();
 }
 
@@ -129,15 +130,16 @@ void check_rest(findings& f, client& node, const arguments& given) {
     if (cluster.status == 200 && body.is_object())
       for (const auto& n : body.value("nodes", json::array())) up += n.value("alive", false) ? 1 : 0;
     if (up < *least)
-      f.add(verdict::critical, std::to_string(static_cast<int>(up)) + " nodes are up, not " +
-                                   std::to_string(static_cast<int>(*least)));
+      f.add(verdict::critical,
+            std::to_string(static_cast<int>(up)) + " nodes are up, not " + std::to_string(static_cast<int>(*least)));
     f.figure("nodes", up, "");
   }
   const bounds late{seconds(given, "--warn-late"), seconds(given, "--critical-late")};
   if (!late.warn && !late.critical) return;
   for (const auto& t : node.ask({"GET", "/v1/cron"})["tasks"])
     if (t.value("enabled", false) && !t.value("paused", false))
-      f.judge("task " + t.value("name", "") + ": late by", std::floor(seconds_since(t, "next")), late.warn, late.critical, "s");
+      f.judge("task " + t.value("name", "") + ": late by", std::floor(seconds_since(t, "next")), late.warn,
+              late.critical, "s");
 }
 
 exit_code run_check(const arguments& given) {
@@ -172,8 +174,11 @@ std::vector<verb> check_verbs() {
            "caravan check --warn-oldest 1m --critical-oldest 10m --critical-dead 0 --nodes 3",
            run_check,
            talks_to::node,
-           "Exit codes are those of Nagios here: 0 all is well, 1 a warning, 2 critical, also when no node answers. A storage that fails, an owner that cannot be reached and a queue that is not there are always critical, a pause always a "
-           "warning; everything else is judged where a bound is given. 2 also stands for a wrong call. Behind the bar are the figures."}};
+           "Exit codes are those of Nagios here: 0 all is well, 1 a warning, 2 critical, also when no node answers. A "
+           "storage that fails, an owner that cannot be reached and a queue that is not there are always critical, a "
+           "pause always a "
+           "warning; everything else is judged where a bound is given. 2 also stands for a wrong call. Behind the bar "
+           "are the figures."}};
 }
 
 }  // namespace caravan::cli

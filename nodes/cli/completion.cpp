@@ -74,7 +74,8 @@ void print_bash() {
     text += "    '" + words(*v) + "') COMPREPLY=($(compgen -W '";
     for (const auto* o : options_of(*v)) text += o->name + " ";
     text += "' -- \"$word\"))";
-    if (names_a_queue(*v)) text += "; [[ $word == -* ]] || COMPREPLY=($(compgen -W \"$(_caravan_queues)\" -- \"$word\"))";
+    if (names_a_queue(*v))
+      text += "; [[ $word == -* ]] || COMPREPLY=($(compgen -W \"$(_caravan_queues)\" -- \"$word\"))";
     text += " ;;\n";
   }
   text += "  esac\n}\ncomplete -F _caravan caravan\n";
@@ -92,7 +93,8 @@ void print_zsh() {
   std::string text =
       "#compdef caravan\n"
       "# zsh completion of caravan: caravan completion zsh > a file _caravan in a folder of $fpath.\n"
-      "_caravan_queues() { compadd -- ${(f)\"$(caravan queue ls --json 2>/dev/null | sed -n 's/^ *\"name\": \"\\(.*\\)\",*$/\\1/p')\"} }\n"
+      "_caravan_queues() { compadd -- ${(f)\"$(caravan queue ls --json 2>/dev/null | sed -n 's/^ *\"name\": "
+      "\"\\(.*\\)\",*$/\\1/p')\"} }\n"
       "_caravan() {\n"
       "  local verb=$words[2]\n"
       "  if (( CURRENT == 2 )); then\n    local -a all=(";
@@ -118,7 +120,8 @@ void print_zsh() {
       text += " '";
       if (o->how_often == times::any) text += "*";
       text += o->name + "[" + plain(o->help) + "]";
-      if (!o->value.empty()) text += ":" + o->value + ":" + (o->value == "FILE" ? "_files" : o->value == "QUEUE" ? "_caravan_queues" : " ");
+      if (!o->value.empty())
+        text += ":" + o->value + ":" + (o->value == "FILE" ? "_files" : o->value == "QUEUE" ? "_caravan_queues" : " ");
       text += "'";
     }
     if (names_a_queue(*v)) text += " '*:queue:_caravan_queues'";

@@ -17,7 +17,7 @@ void leave(int) { left = 1; }
 
 live_screen::live_screen(bool plain) : terminal_(!plain && ::isatty(STDOUT_FILENO) == 1) {
   left = 0;
-  struct sigaction on{};
+  struct sigaction on {};
   on.sa_handler = leave;  // without SA_RESTART: the wait ends
   ::sigaction(SIGINT, &on, nullptr);
   ::sigaction(SIGTERM, &on, nullptr);

@@ -6,8 +6,8 @@
 
 namespace caravan::cli {
 
-/// A terminal that is drawn anew again and again; q and Ctrl-C leave it as it was before. Where standard output is none,
-/// what is printed goes on as a plain text. One at a time.
+/// A terminal that is drawn anew again and again; q and Ctrl-C leave it as it was before. Where standard output is
+/// none, what is printed goes on as a plain text. One at a time.
 class live_screen {
 public:
   /// `plain`: as if it were no terminal.

@@ -68,7 +68,8 @@ void draw(client& node, const sample& before, const sample& now, json queues, bo
   std::printf("caravan %s  %s  up %s%s\n", clean(text(about, "version")).c_str(), clean(text(about, "name")).c_str(),
               age_of(text(about, "started")).c_str(), screen ? "   q leaves" : "");
   std::printf("pushed %s  handled %s  failed %s   waiting %lld  running %lld  delayed %lld  dead %lld\n\n",
-              rate(all_before.pushed, all.pushed, seconds).c_str(), rate(all_before.handled, all.handled, seconds).c_str(),
+              rate(all_before.pushed, all.pushed, seconds).c_str(),
+              rate(all_before.handled, all.handled, seconds).c_str(),
               rate(all_before.failed, all.failed, seconds).c_str(), static_cast<long long>(waiting),
               static_cast<long long>(running), static_cast<long long>(delayed), static_cast<long long>(dead));
   // The busiest first, then those with most to do.
@@ -99,7 +100,9 @@ void draw(client& node, const sample& before, const sample& now, json queues, bo
     const auto phase = text(q, "phase");
     const bool wrong = !text(q, "trouble").empty() || phase == "unknown";
     t.add({shortened(name, 30),
-           {wrong ? phase + " (trouble)" : phase, wrong ? colour::red : phase == "running" ? colour::green : colour::yellow},
+           {wrong ? phase + " (trouble)" : phase, wrong                ? colour::red
+                                                  : phase == "running" ? colour::green
+                                                                       : colour::yellow},
            rate(b.pushed, n.pushed, seconds),
            rate(b.handled, n.handled, seconds),
            {rate(b.failed, n.failed, seconds), n.failed > b.failed ? colour::red : colour::none},

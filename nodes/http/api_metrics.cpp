@@ -20,7 +20,7 @@ double seconds(std::chrono::duration<double> d) { return d.count(); }
 class queue_families {
 public:
   queue_families(metrics_text& to, const queue_snapshot& from, std::string node)
-    : to_(to), from_(from), node_(std::move(node)) {}
+      : to_(to), from_(from), node_(std::move(node)) {}
 
   template <class Value>
   void counter(std::string_view name, std::string_view help, Value value) {
@@ -36,7 +36,8 @@ public:
   template <class Function>
   void each(Function f) const {
     for (const auto& w : from_.queues)
-      if (w.status && (w.status->owner.empty() || w.status->owner == node_)) f(w.status->name, w);
+      if (w.status && w.status->phase != queue_phase::standby && (w.status->owner.empty() || w.status->owner == node_))
+        f(w.status->name, w);
   }
 
 private:
@@ -48,8 +49,7 @@ private:
 void write_queues(metrics_text& m, const queue_snapshot& s, const std::string& node) {
   queue_families q(m, s, node);
   using st = const queue_status&;
-  q.counter("caravan_jobs_pushed_total", "Jobs that were pushed",
-            [](st x) { return x.counts.totals.pushed; });
+  q.counter("caravan_jobs_pushed_total", "Jobs that were pushed", [](st x) { return x.counts.totals.pushed; });
   m.counter("caravan_jobs_done_total", "Jobs that ended: handled, dead, or removed by hand");
   q.each([&](const std::string& queue, const watched_queue& w) {
     const auto& t = w.status->counts.totals;
@@ -86,12 +86,15 @@ void write_queues(metrics_text& m, const queue_snapshot& s, const std::string& n
           [](st x) { return std::uint64_t{x.phase == queue_phase::paused}; });
   q.gauge("caravan_queue_trouble", "1 while its storage fails", [](st x) { return std::uint64_t{!x.trouble.empty()}; });
   m.gauge("caravan_queue_owner", "1 on the node that hosts it");
-  q.each([&](const std::string& queue, const watched_queue&) { m.add({{"queue", queue}, {"node", node}}, std::uint64_t{1}); });
+  q.each([&](const std::string& queue, const watched_queue&) {
+    m.add({{"queue", queue}, {"node", node}}, std::uint64_t{1});
+  });
   m.gauge("caravan_queue_up", "0 when it did not answer within 2 s");
   for (const auto& w : s.queues) m.add({{"queue", w.queue->name()}}, std::uint64_t{w.status.has_value()});
   m.histogram("caravan_job_wait_seconds", "From when a job might be handed out until it was");
   q.each([&](const std::string& queue, const watched_queue& w) { m.add({{"queue", queue}}, w.status->timings.wait); });
-  m.histogram("caravan_job_run_seconds", "From when a job was handed out until the answer; a job of a batch counts as long as the batch");
+  m.histogram("caravan_job_run_seconds",
+              "From when a job was handed out until the answer; a job of a batch counts as long as the batch");
   q.each([&](const std::string& queue, const watched_queue& w) { m.add({{"queue", queue}}, w.status->timings.run); });
   m.gauge("caravan_workers", "Workers of this node by state");
   for (const auto& w : s.queues) {
@@ -140,7 +143,8 @@ void write_here(metrics_text& m, api a) {
   m.counter("caravan_limit_refused_total", "Takes that a limit refused on this node");
   for (const auto& l : a.node.limits().all()) m.add({{"limit", l->settings().name}}, l->statistics().refused);
   m.gauge("caravan_limit_down", "1 while the store of a limit does not answer");
-  for (const auto& l : a.node.limits().all()) m.add({{"limit", l->settings().name}}, std::uint64_t{l->statistics().down});
+  for (const auto& l : a.node.limits().all())
+    m.add({{"limit", l->settings().name}}, std::uint64_t{l->statistics().down});
 
   // Only those that cost nothing to ask: what this process counts. An engine is not asked.
   struct seen {
@@ -202,7 +206,10 @@ void add_metrics_routes(api a) {
         m.add({}, m.left_out());
         m.gauge("caravan_scrape_seconds", "How long this answer took");
         m.add({}, seconds(steady::now() - begun));
-        answer.reply({.status = 200, .content_type = "text/plain; version=0.0.4; charset=utf-8", .headers = {}, .body = m.take()});
+        answer.reply({.status = 200,
+                      .content_type = "text/plain; version=0.0.4; charset=utf-8",
+                      .headers = {},
+                      .body = m.take()});
       });
     });
   });

@@ -14,7 +14,8 @@ namespace {
 
 // Nothing from elsewhere, nothing inline, in no frame of another page.
 constexpr const char* content_policy =
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri "
+    "'none'; "
     "form-action 'none'; frame-ancestors 'none'";
 
 std::string_view type_of(std::string_view path) {

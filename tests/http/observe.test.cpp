@@ -129,8 +129,7 @@ CAF_TEST(history has a column for each number and knows its queues) {
   CAF_REQUIRE_EQUAL(a.status, 200);
   const auto n = a.body["at"].size();
   CAF_CHECK(n >= 1u);
-  for (const char* column : {"pushed", "handled", "failed", "oldest", "waiting", "running", "delayed", "dead"})
-    {
+  for (const char* column : {"pushed", "handled", "failed", "oldest", "waiting", "running", "delayed", "dead"}) {
     const auto length = a.body[column].size();
     CAF_CHECK_EQUAL(length, n);
   }
@@ -191,7 +190,8 @@ CAF_TEST(the dashboard is served with its policy and known by its tag) {
 // Nothing is asked of another host, and no file names one outside of comments and licences.
 CAF_TEST(the dashboard asks nobody else) {
   http_node node;
-  for (const auto* file : {"index.html", "app.js", "theme.js", "style.css", "lib/api.js", "lib/live.js", "lib/chart.js"}) {
+  for (const auto* file :
+       {"index.html", "app.js", "theme.js", "style.css", "lib/api.js", "lib/live.js", "lib/chart.js"}) {
     const auto text = node.get(std::string("/ui/") + file).text;
     CAF_REQUIRE(!text.empty());
     if (holds(text, "http://") || holds(text, "https://")) CAF_FAIL(file << " names another host");

@@ -17,10 +17,13 @@ using namespace caravan::testing_support;
 
 namespace {
 
-constexpr auto with_all = "[queue.mail]\n[queue.slow]\n[limit.api]\nRATE = 5\n[cache.pages]\n[cron.tick]\nSCHEDULE = @every 1h\nPUSH = mail {\"n\": 1}\n";
+constexpr auto with_all =
+    "[queue.mail]\n[queue.slow]\n[limit.api]\nRATE = 5\n[cache.pages]\n[cron.tick]\nSCHEDULE = @every 1h\nPUSH = mail "
+    "{\"n\": 1}\n";
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
@@ -31,9 +34,9 @@ std::string misfit(const json& value, const json& schema, const json& root, cons
   if (value.is_null()) return schema.value("nullable", false) || !schema.contains("type") ? "" : where + " is null";
   if (!schema.contains("type")) return "";
   const auto type = schema["type"].get<std::string>();
-  const std::map<std::string, bool> is{{"object", value.is_object()},   {"array", value.is_array()},
-                                       {"string", value.is_string()},   {"integer", value.is_number_integer()},
-                                       {"number", value.is_number()},   {"boolean", value.is_boolean()}};
+  const std::map<std::string, bool> is{{"object", value.is_object()}, {"array", value.is_array()},
+                                       {"string", value.is_string()}, {"integer", value.is_number_integer()},
+                                       {"number", value.is_number()}, {"boolean", value.is_boolean()}};
   if (!is.at(type)) return where + " is no " + type + ": " + value.dump();
   if (const auto e = schema.find("enum"); e != schema.end() && std::find(e->begin(), e->end(), value) == e->end())
     return where + " is none of the permitted words: " + value.dump();
@@ -84,8 +87,10 @@ CAF_TEST(every route is described and every description is a route) {
     served[lower(r.method) + " " + path] = std::string(to_string(r.needed));
   }
   for (const auto& [route, role] : served) {
-    if (!described.contains(route)) CAF_ERROR("web/openapi.json lacks " << route);
-    else if (described[route] != role) CAF_ERROR(route << " needs the role " << role << ", not " << described[route]);
+    if (!described.contains(route))
+      CAF_ERROR("web/openapi.json lacks " << route);
+    else if (described[route] != role)
+      CAF_ERROR(route << " needs the role " << role << ", not " << described[route]);
   }
   for (const auto& [route, role] : described)
     if (!served.contains(route)) CAF_ERROR("no such route: " << route);
@@ -102,11 +107,13 @@ CAF_TEST(answers fit their descriptions) {
   const std::map<std::string, std::string> examples{{"{queue}", "mail"},  {"{id}", id},       {"{task}", "tick"},
                                                     {"{key}", "nightly"}, {"{limit}", "api"}, {"{cache}", "pages"}};
   std::size_t checked = 0;
-  const auto check = [&](const std::string& method, const std::string& path, const std::string& call, const std::string& body) {
+  const auto check = [&](const std::string& method, const std::string& path, const std::string& call,
+                         const std::string& body) {
     const auto a = node.ask(method, call, body);
     const auto responses = file.at("paths").at(path).at(lower(method)).at("responses");
     const auto status = std::to_string(a.status);
-    if (!responses.contains(status)) return void(CAF_ERROR(method << " " << call << ": status " << status << " " << a.text));
+    if (!responses.contains(status))
+      return void(CAF_ERROR(method << " " << call << ": status " << status << " " << a.text));
     const auto content = responses[status].value("content", json::object());
     if (!content.contains("application/json")) return;
     const auto no = misfit(a.body, content["application/json"]["schema"], file, call);

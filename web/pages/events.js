@@ -18,8 +18,10 @@ function Tail({ url }) {
   useEffect(() => on_event((e) => set_live((all) => [{ ...(typeof e.data === "object" ? e.data : { body: e.data }), topic: e.topic, id: e.id }, ...all].slice(0, kept))), []);
   const text = (url.filter ?? "").toLowerCase();
   const seen = new Set();
-  const id_of = (e) => String(e.id ?? e.sequence ?? `${e.at ?? e.time} ${e.topic} ${e.subject}`);
-  const all = [...live, ...[...(recent?.events ?? [])].reverse()].filter((e) => !seen.has(id_of(e)) && seen.add(id_of(e)));
+  const id_of = (e) => String(e.id ?? `${e.at} ${e.topic} ${e.subject}`);
+  const all = [...live, ...(recent?.events ?? [])]
+    .filter((e) => !seen.has(id_of(e)) && seen.add(id_of(e)))
+    .sort((a, b) => (a.at < b.at ? 1 : a.at > b.at ? -1 : 0));
   const rows = all.filter((e) => !text || JSON.stringify(e).toLowerCase().includes(text)).slice(0, kept);
   return html`
     <div class="bar"><input type="search" data-search placeholder="Filter by topic, subject, text  ( / )" aria-label="filter" value=${url.filter ?? ""} onInput=${(e) => change({ filter: e.target.value })} />
@@ -27,11 +29,11 @@ function Tail({ url }) {
     <${Failure} failure=${failure} />
     <${Table} rows=${rows} key_of=${id_of} empty="Nothing has happened yet. Push or pause something."
       columns=${[
-        { title: "When", cell: (e) => html`<${Time} at=${e.at ?? e.time} />` },
+        { title: "When", cell: (e) => html`<${Time} at=${e.at} />` },
         { title: "Topic", cell: (e) => html`<a href=${href({ ...url, filter: e.topic })}><code>${e.topic}</code></a>` },
         { title: "Subject", cell: (e) => e.subject ?? "" },
         { title: "Node", narrow_hide: true, cell: (e) => e.node ?? "" },
-        { title: "What", wide: true, cell: (e) => html`<code class="payload">${JSON.stringify(e.body ?? e.data ?? {})}</code>` },
+        { title: "What", wide: true, cell: (e) => html`<code class="payload">${JSON.stringify(e.body ?? {})}</code>` },
       ]} />`;
 }
 
