@@ -177,7 +177,7 @@ function Shell({ me, has, log_out }) {
       <span class="version dim">${node ? `version ${node.version}` : ""}</span>
     </nav>
     <main id="main">
-      ${page && !hidden_pages[name] && html`<h1>${page.title}</h1>`}
+      ${page && !url.task && html`<h1>${page.title}</h1>`}
       ${View ? html`<${View} key=${`${name} ${url.queue ?? ""} ${url.job ?? ""} ${url.task ?? ""}`} url=${url} shared=${shared} may=${may} has=${has} />` : html`<div class="empty">There is no page “${name}”. <a href="?page=overview">Overview</a></div>`}
     </main>
     <${Help} shown=${help ? shown : null} close=${() => set_help(false)} />

@@ -72,7 +72,7 @@ CAF_TEST(every route is described and every description is a route) {
   o.use_environment = false;
   o.quiet = true;
   node_runtime node(o);
-  http::server web({});
+  http::server web(http::options{});
   add_api(web, node);
 
   http_node running;
