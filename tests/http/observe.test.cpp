@@ -3,6 +3,8 @@
 #include "tests/support/http_node.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <regex>
@@ -140,6 +142,25 @@ CAF_TEST(history has a column for each number and knows its queues) {
   CAF_CHECK_EQUAL(day.status, 200);
 }
 
+CAF_TEST(history survives a restart and what is damaged of it is passed over) {
+  const auto now = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  http_node node("[queue.mail]\n", [&](const std::filesystem::path& data) {
+    std::ofstream out(data / "history.jsonl");
+    out << "[\"mail\"," << now - 180 << ",1.5,2.5,0.5,3,4,5,6,7]\n";
+    out << "[\"mail\",\"soon\",1,1,1,1,1,1,1,1]\n{}\n[\"mail\"]\n";
+    out << "[\"mail\"," << now - 120 << ",2,2,2,2,2,2,2,2]\n[\"mail\"," << now - 60 << ",3,3";  // cut off
+  });
+  const auto a = node.get("/v1/history?queue=mail&span=24h");
+  CAF_REQUIRE_EQUAL(a.status, 200);
+  const json at = a.at("at"), pushed = a.at("pushed"), dead = a.at("dead");
+  const json times = json::array({now - 180, now - 120});
+  CAF_CHECK_EQUAL(at, times);
+  const json rates = json::array({1.5, 2.0});
+  CAF_CHECK_EQUAL(pushed, rates);
+  const json buried = json::array({7, 2});
+  CAF_CHECK_EQUAL(dead, buried);
+}
+
 CAF_TEST(the audit has changes and refusals but no pushes) {
   http_node node("[http]\nREAD_TOKEN = look\nPUSH_TOKEN = push\nWORK_TOKEN = work\nADMIN_TOKEN = root\n");
   const std::vector<std::string> root{"Authorization: Bearer root"}, look{"Authorization: Bearer look"};
@@ -202,14 +223,14 @@ CAF_TEST(a caller learns what he may do) {
   http_node open;
   const auto all = open.get("/v1/me");
   CAF_CHECK_EQUAL(all.at("login"), json(false));
-  CAF_CHECK_EQUAL(all.at("roles"), json({"read", "push", "work", "admin"}));
+  CAF_CHECK_EQUAL(all.at("roles"), json::array({"read", "push", "work", "admin"}));
   http_node closed("[http]\nREAD_TOKEN = look\nPUSH_TOKEN = push\nWORK_TOKEN = work\nADMIN_TOKEN = root\n");
   const auto nobody = closed.get("/v1/me");
   CAF_CHECK_EQUAL(nobody.status, 200);
   CAF_CHECK_EQUAL(nobody.at("login"), json(true));
   CAF_CHECK_EQUAL(nobody.at("roles"), json::array());
   const auto reader = closed.get("/v1/me", {"Authorization: Bearer look"});
-  CAF_CHECK_EQUAL(reader.at("roles"), json({"read"}));
+  CAF_CHECK_EQUAL(reader.at("roles"), json::array({"read"}));
 }
 
 CAF_TEST(lists have tags) {
