@@ -6,7 +6,7 @@ import { short_count } from "./format.js";
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 /// series: [{ label, values, tone: "good"|"bad"|"plain"|"warm"|"soft", unit }]; at: seconds since 1970.
-/// The last `span` seconds are shown, also where less is known.
+/// The last `span` seconds are shown, or from when something is known, but two minutes at least.
 export function Chart({ at, series, span, height = 150, unit = "", title }) {
   const box = useRef(null);
   const plot = useRef(null);
@@ -27,7 +27,12 @@ export function Chart({ at, series, span, height = 150, unit = "", title }) {
           cursor: { y: false, points: { size: 6 } },
           legend: { live: true },
           scales: {
-            x: { range: () => [Date.now() / 1000 - span, Date.now() / 1000] },
+            x: {
+              range: (u) => {
+                const now = Date.now() / 1000;
+                return [Math.max(now - span, Math.min(u.data[0][0] ?? 0, now - 120)), now];
+              },
+            },
             y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(1, (high ?? 0) * 1.08)] },
           },
           axes: [{ ...axis, size: 30, space: 70, values: (_, all) => all.map((t) => new Date(t * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })) }, { ...axis, size: 48, values: (_, all) => all.map((v) => short_count(v)) }],
