@@ -94,7 +94,8 @@ void check_queues(findings& f, client& node, const arguments& given) {
   const bounds dead{number(given, "--warn-dead"), number(given, "--critical-dead")};
   const bounds oldest{seconds(given, "--warn-oldest"), seconds(given, "--critical-oldest")};
   std::vector<std::string> missing = chosen;
-  for (const auto& q : node.ask({"GET", "/v1/queues"})["queues"]) {
+  const auto answer = node.ask({"GET", "/v1/queues"});
+  for (const auto& q : answer["queues"]) {
     const auto name = q.value("name", "");
     if (!chosen.empty() && std::find(chosen.begin(), chosen.end(), name) == chosen.end()) continue;
     std::erase(missing, name);
@@ -136,7 +137,8 @@ void check_rest(findings& f, client& node, const arguments& given) {
   }
   const bounds late{seconds(given, "--warn-late"), seconds(given, "--critical-late")};
   if (!late.warn && !late.critical) return;
-  for (const auto& t : node.ask({"GET", "/v1/cron"})["tasks"])
+  const auto answer = node.ask({"GET", "/v1/cron"});
+  for (const auto& t : answer["tasks"])
     if (t.value("enabled", false) && !t.value("paused", false))
       f.judge("task " + t.value("name", "") + ": late by", std::floor(seconds_since(t, "next")), late.warn,
               late.critical, "s");

@@ -87,10 +87,11 @@ CAF_TEST(every route is described and every description is a route) {
     served[lower(r.method) + " " + path] = std::string(to_string(r.needed));
   }
   for (const auto& [route, role] : served) {
-    if (!described.contains(route))
+    if (!described.contains(route)) {
       CAF_ERROR("web/openapi.json lacks " << route);
-    else if (described[route] != role)
+    } else if (described[route] != role) {
       CAF_ERROR(route << " needs the role " << role << ", not " << described[route]);
+    }
   }
   for (const auto& [route, role] : described)
     if (!served.contains(route)) CAF_ERROR("no such route: " << route);
@@ -112,8 +113,10 @@ CAF_TEST(answers fit their descriptions) {
     const auto a = node.ask(method, call, body);
     const auto responses = file.at("paths").at(path).at(lower(method)).at("responses");
     const auto status = std::to_string(a.status);
-    if (!responses.contains(status))
-      return void(CAF_ERROR(method << " " << call << ": status " << status << " " << a.text));
+    if (!responses.contains(status)) {
+      CAF_ERROR(method << " " << call << ": status " << status << " " << a.text);
+      return;
+    }
     const auto content = responses[status].value("content", json::object());
     if (!content.contains("application/json")) return;
     const auto no = misfit(a.body, content["application/json"]["schema"], file, call);
