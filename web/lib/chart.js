@@ -35,7 +35,7 @@ export function Chart({ at, series, span, height = 150, unit = "", title }) {
             },
             y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(1, (high ?? 0) * 1.08)] },
           },
-          axes: [{ ...axis, size: 30, space: 70, values: (_, all) => all.map((t) => new Date(t * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })) }, { ...axis, size: 48, values: (_, all) => all.map((v) => short_count(v)) }],
+          axes: [{ ...axis, size: 30, space: 70, values: (_, all) => all.map((t) => new Date(t * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", ...(all[1] - all[0] < 60 ? { second: "2-digit" } : {}) })) }, { ...axis, size: 48, values: (_, all) => all.map((v) => short_count(v)) }],
           series: [
             { label: "", value: (_, t) => (t ? new Date(t * 1000).toLocaleTimeString() : "") },
             ...series.map((s) => ({

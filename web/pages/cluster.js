@@ -10,7 +10,7 @@ export function Cluster({ url, may }) {
   const [m] = use_get("/v1/cluster/moves", { every: 5000 });
   if (!c) return failure ? html`<${Failure} failure=${failure} again=${again} />` : html`<${Loading} />`;
   const drain = async (n) => {
-    const ok = await ask({ title: `Drain ${n.name}`, text: `It takes over no more queues and hands its ${n.owns.length} to the others.`, type: n.name, action: "Drain", danger: true });
+    const ok = await ask({ title: `Drain ${n.name}`, text: `It takes over no more queues and hands its ${n.owns.length === 1 ? "queue" : `${n.owns.length} queues`} to the others.`, type: n.name, action: "Drain", danger: true });
     if (ok && (await attempt(() => post("/v1/cluster/drain", {}), `${n.name} hands over its queues`))) again();
   };
   const cordon = async (n) => {
