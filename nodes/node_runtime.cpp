@@ -376,7 +376,7 @@ std::size_t node_runtime::stop() {
     stopping_ = true;
   }
   if (http_) http_->stop(2s);
-  watch_.reset();
+  if (watch_) watch_->stop();
   std::size_t running = cron_ ? cron_->stop() : 0;
   const auto queues = all();
   std::vector<std::size_t> left(queues.size(), 0);

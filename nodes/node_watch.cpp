@@ -104,11 +104,19 @@ public:
   }
 
   void end() {
-    if (!thread_.joinable()) return;
-    thread_.request_stop();
-    wake_.notify_all();
-    thread_.join();
-    answer_outside(nullptr);
+    if (thread_.joinable()) {
+      thread_.request_stop();
+      wake_.notify_all();
+      thread_.join();
+    }
+    {
+      // Who is told something may look at the node, which ends after this.
+      std::unique_lock lock(mutex_);
+      ended_ = true;
+      left_.wait(lock, [&] { return telling_ == 0; });
+      wait_for_queues_.clear();
+      wait_for_outside_.clear();
+    }
     save();
   }
 
@@ -125,7 +133,7 @@ public:
       }
     }
     if (there)
-      then(there);
+      tell(std::vector{std::move(then)}, there);
     else
       ask_all();
   }
@@ -144,7 +152,7 @@ public:
         return;
       }
     }
-    then(there);
+    tell(std::vector{std::move(then)}, there);
   }
 
   void history(const std::function<void(const queue_history&)>& look) const {
@@ -207,7 +215,7 @@ private:
         wake_.notify_all();
       }
     }
-    for (const auto& t : then) t(done);
+    tell(then, done);
   }
 
   void run(const std::stop_token& stop) {
@@ -272,14 +280,24 @@ private:
     std::vector<outside_then> then;
     {
       const std::lock_guard lock(mutex_);
-      if (f) {
-        f->taken = steady::now();
-        facts_ = f;
-      }
+      f->taken = steady::now();
+      facts_ = f;
       then.swap(wait_for_outside_);
     }
-    const auto answer = f ? f : std::make_shared<outside_facts>();
-    for (const auto& t : then) t(answer);
+    tell(then, std::shared_ptr<const outside_facts>(f));
+  }
+
+  template <class Then, class What>
+  void tell(const std::vector<Then>& then, const What& what) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (ended_) return;
+      ++telling_;
+    }
+    for (const auto& t : then) t(what);
+    const std::lock_guard lock(mutex_);
+    --telling_;
+    left_.notify_all();
   }
 
   void load() {
@@ -331,6 +349,9 @@ private:
   std::condition_variable wake_;
   std::shared_ptr<const queue_snapshot> latest_;
   bool asking_ = false;
+  bool ended_ = false;
+  std::size_t telling_ = 0;  ///< threads that are in tell()
+  std::condition_variable left_;
   std::vector<queues_then> wait_for_queues_;
   std::shared_ptr<const outside_facts> facts_;
   bool outside_wanted_ = false;
@@ -343,7 +364,8 @@ private:
 };
 
 node_watch::node_watch(node_runtime& node) : impl_(std::make_shared<impl>(node)) { impl_->begin(); }
-node_watch::~node_watch() { impl_->end(); }
+node_watch::~node_watch() { stop(); }
+void node_watch::stop() { impl_->end(); }
 void node_watch::queues(std::function<void(std::shared_ptr<const queue_snapshot>)> then) {
   impl_->queues(std::move(then));
 }

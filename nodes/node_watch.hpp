@@ -56,11 +56,13 @@ class node_watch {
 public:
   /// `node` outlives it.
   explicit node_watch(node_runtime& node);
-  /// Writes what is not kept yet. After it no function is called any more, but for those asked of an actor that
-  /// still answers.
   ~node_watch();
   node_watch(const node_watch&) = delete;
   node_watch& operator=(const node_watch&) = delete;
+
+  /// Writes what is not kept yet, and waits for functions that run. After it none is called any more: those that wait
+  /// are dropped. Idempotent.
+  void stop();
 
   /// One that is at most a second old. Callers at the same time share one round of questions. `then` is called once,
   /// here or on a thread of the actor system.
