@@ -15,7 +15,7 @@ done
 mkdir -p "$folder"
 cp "$here/package.json" "$here/package-lock.json" "$folder/"
 if ! cmp -s "$here/package-lock.json" "$folder/fetched-lock.json"; then
-  (cd "$folder" && npm ci --ignore-scripts --no-audit --no-fund >npm.log 2>&1) ||
+  (cd "$folder" && timeout 120 npm ci --ignore-scripts --no-audit --no-fund --fetch-retries 1 --fetch-timeout 20000 >npm.log 2>&1) ||
     skip "npm cannot fetch playwright-core ($(tail -n 1 "$folder/npm.log")); see $folder/npm.log"
   cp "$here/package-lock.json" "$folder/fetched-lock.json"
 fi
