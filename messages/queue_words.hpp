@@ -4,6 +4,7 @@
 
 #include "messages/batch.hpp"
 #include "messages/record.hpp"
+#include "messages/time_histogram.hpp"
 
 #include <caravan/error.hpp>
 
@@ -171,6 +172,13 @@ struct queue_counts {
   queue_totals totals;
 };
 
+/// How long items waited and ran, since the queue's actor started.
+struct queue_timings {
+  time_histogram wait;         ///< from when it might be handed out until it was; each time it was handed out
+  time_histogram run;          ///< from then until the answer; an item of a batch counts as long as the batch
+  std::uint64_t rejected = 0;  ///< of the items that died: those that a handler rejected
+};
+
 struct queue_status {
   std::string name;
   queue_phase phase = queue_phase::running;
@@ -181,6 +189,7 @@ struct queue_status {
   wall_time oldest_waiting{};  ///< when the item that is next in line was pushed; none: nothing waits
   std::string trouble;         ///< what is wrong with its storage now; empty: nothing
   std::string owner;           ///< the node that hosts it
+  queue_timings timings;
 };
 
 /// The owner of a shared queue is to hand it over to another node. Answered when it has begun.
@@ -241,7 +250,9 @@ template <class I> typename I::result_type inspect(I& f, job_status& x) { return
 template <class I> typename I::result_type inspect(I& f, job_list& x) { return f(x.jobs); }
 template <class I> typename I::result_type inspect(I& f, queue_totals& x) { return f(x.pushed, x.handled, x.failed, x.returned, x.died, x.removed, x.leases_lost, x.stale_answers, x.redelivered); }
 template <class I> typename I::result_type inspect(I& f, queue_counts& x) { return f(x.waiting, x.running, x.delayed, x.dead, x.totals); }
-template <class I> typename I::result_type inspect(I& f, queue_status& x) { return f(x.name, x.phase, x.paused_until, x.paused_by, x.counts, x.pools, x.oldest_waiting, x.trouble, x.owner); }
+template <class I> typename I::result_type inspect(I& f, time_histogram& x) { return f(x.counts, x.sum); }
+template <class I> typename I::result_type inspect(I& f, queue_timings& x) { return f(x.wait, x.run, x.rejected); }
+template <class I> typename I::result_type inspect(I& f, queue_status& x) { return f(x.name, x.phase, x.paused_until, x.paused_by, x.counts, x.pools, x.oldest_waiting, x.trouble, x.owner, x.timings); }
 template <class I> typename I::result_type inspect(I& f, get_pool_status&) { return f(); }
 template <class I> typename I::result_type inspect(I& f, set_max_workers& x) { return f(x.most); }
 template <class I> typename I::result_type inspect(I& f, stop_pool& x) { return f(x.timeout); }

@@ -64,9 +64,16 @@ batch_result full_rest() {
 job_status full_job() { return {job_phase::purged, full_record(3), wall_time{ms{5}}}; }
 queue_totals full_totals() { return {1, 2, 3, 4, 5, 6, 7, 8, 9}; }
 pool_status full_pool() { return {~0ull, "earth", "exec:sha256sum", 1, 2, 3, -4}; }
+queue_timings full_timings() {
+  queue_timings t;
+  t.wait.add(1s, 5);
+  t.run.add(100h);
+  t.rejected = 4;
+  return t;
+}
 queue_status full_queue() {
   return {"mail", queue_phase::stopping, wall_time{ms{1}}, "ann", {1, 2, 3, ~0ull, full_totals()}, 5, wall_time{ms{6}},
-          "the disk is full", "mars"};
+          "the disk is full", "mars", full_timings()};
 }
 
 struct fixture : test_coordinator_fixture<wire_config> {

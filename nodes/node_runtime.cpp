@@ -9,11 +9,13 @@
 #include "integration/redis/redis_client.hpp"
 #include "integration/redis/redis_nodes.hpp"
 #include "messages/type_ids.hpp"
+#include "nodes/audit_log.hpp"
 #include "nodes/cron_host.hpp"
 #include "nodes/foreign_thread.hpp"
 #include "nodes/http/api.hpp"
 #include "nodes/http/server/server.hpp"
 #include "nodes/mesh.hpp"
+#include "nodes/node_watch.hpp"
 #include "nodes/ownership.hpp"
 
 #include <caf/all.hpp>
@@ -197,7 +199,10 @@ void node_runtime::start_http() {
   o.access_log = [this](const http::access_entry& a) {
     log_->debug("http", a.path, {{"method", std::string(a.method)}, {"status", std::to_string(a.status)},
                                  {"us", std::to_string(a.took.count())}, {"remote", std::string(a.remote)}});
+    http::note_change(*audit_, a, clock().wall());
   };
+  audit_ = std::make_unique<audit_log>(std::filesystem::path(settings_.node.data_dir) / "audit.jsonl");
+  watch_ = std::make_unique<node_watch>(*this);
   http_ = std::make_unique<http::server>(std::move(o));
   add_api(*http_, *this);
   if (auto ok = http_->start(); !ok) throw exception(ok.failure());
@@ -371,6 +376,7 @@ std::size_t node_runtime::stop() {
     stopping_ = true;
   }
   if (http_) http_->stop(2s);
+  if (watch_) watch_->stop();
   std::size_t running = cron_ ? cron_->stop() : 0;
   const auto queues = all();
   std::vector<std::size_t> left(queues.size(), 0);

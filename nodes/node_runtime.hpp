@@ -31,7 +31,9 @@ namespace http {
 class server;
 }
 
+class audit_log;
 class cron_host;
+class node_watch;
 
 /// What is wrong with the HANDLERs of the configured queues: commands and URLs that no handler can be made of.
 [[nodiscard]] config::problems check_handlers(const config::ini& from);
@@ -90,6 +92,9 @@ public:
   [[nodiscard]] caf::actor_system& system() { return *system_; }
   [[nodiscard]] const toolbox::clock& clock() const { return toolbox::real_clock::shared(); }
   [[nodiscard]] std::uint16_t http_port() const;
+  /// While HTTP is served.
+  [[nodiscard]] node_watch& watch() { return *watch_; }
+  [[nodiscard]] audit_log& audit() { return *audit_; }
   [[nodiscard]] std::chrono::system_clock::time_point started_at() const { return started_at_; }
 
 private:
@@ -109,6 +114,8 @@ private:
   std::unique_ptr<caf::actor_system> system_;
   std::unique_ptr<lock_host> locks_;
   std::shared_ptr<cron_host> cron_;
+  std::unique_ptr<audit_log> audit_;
+  std::unique_ptr<node_watch> watch_;
   std::unique_ptr<http::server> http_;
   std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();
 

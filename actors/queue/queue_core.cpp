@@ -548,6 +548,8 @@ void queue_core::send_batch(pool_id id, pool& to, instant now, queue_effects& fx
       std::erase_if(returned_, [&](const record& back) { return back.id == r.id; });
     }
     if (!not_restarted_.empty()) not_restarted_.erase(r.id);
+    // What came back without a delay has no time from which it waits again.
+    if (r.attempts == 0 || r.due > r.pushed_at) timings_.wait.add(now.wall - std::max(r.pushed_at, r.due));
     items->push_back(std::move(r));
   }
   fx.room += static_cast<std::ptrdiff_t>(items->size());
@@ -556,6 +558,7 @@ void queue_core::send_batch(pool_id id, pool& to, instant now, queue_effects& fx
   l.pool = id;
   l.items = items;
   l.expires = now.steady + settings_.lease;
+  l.handed_out = now.steady;
   // A renewal moves `expires` only: the check may come early, then it looks for the next one.
   if (to.kind == pool_kind::remote && (!lease_check_at_ || l.expires < *lease_check_at_)) lease_check_at_ = l.expires;
   const auto token = next_token_++;
@@ -624,6 +627,8 @@ void queue_core::finish_lease(lease& l, const batch_result& rest, bool handed_ba
   running_ -= l.items->size();
   unhold(l.lowest);
   const auto& items = *l.items;
+  if (!handed_back)
+    timings_.run.add(std::chrono::duration_cast<time_histogram::duration>(now.steady - l.handed_out), items.size());
   if (rest.empty()) {
     for (const auto& r : items) erase(r, finished_item::kind::handled, now, fx);
     totals_.handled += items.size();
@@ -683,6 +688,7 @@ void queue_core::finish_lease(lease& l, const batch_result& rest, bool handed_ba
       case item_outcome::kind::failed: fail(r, *o, now, fx); break;
       case item_outcome::kind::rejected: {
         ++totals_.failed;
+        ++timings_.rejected;
         auto back = r;
         ++back.attempts;
         back.last_error = o->text.substr(0, error_text_most);

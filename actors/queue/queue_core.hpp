@@ -124,6 +124,7 @@ public:
   [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> next_wake(instant now) const;
 
   [[nodiscard]] queue_counts counts() const;
+  [[nodiscard]] const queue_timings& timings() const { return timings_; }
   [[nodiscard]] queue_phase phase() const { return phase_; }
   [[nodiscard]] wall_time paused_until() const { return paused_until_; }
   /// When the item that is next in line was pushed; none: nothing waits.
@@ -149,6 +150,7 @@ private:
     pool_id pool = 0;
     std::shared_ptr<const std::vector<record>> items;
     std::chrono::steady_clock::time_point expires;
+    std::chrono::steady_clock::time_point handed_out;
     item_id lowest;       ///< of its waiting records; 0: none
     bool purged = false;  ///< its items were forgotten while they ran
   };
@@ -238,6 +240,7 @@ private:
   std::vector<finished_item> finished_;  ///< a ring
   std::size_t finished_next_ = 0;
   queue_totals totals_;
+  queue_timings timings_;
   std::mt19937_64 random_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <numeric>
 
 #include "caf/test/unit_test.hpp"
 
@@ -1384,4 +1385,24 @@ CAF_TEST(the oldest waiting item is known) {
   q.pass(1s);
   q.push(1);
   CAF_CHECK(q.core.oldest_waiting() == t);
+}
+
+CAF_TEST(how long items wait and run is counted) {
+  desk q{plain(2)};
+  q.push(2);
+  q.push(1, 4s);
+  q.pass(500ms);
+  q.pool(1, 1);
+  const auto first = q.next();
+  q.pass(3s);
+  q.done(first);  // the pool wants one more
+  q.pass(2s);     // the delayed one is handed out when it is due
+  q.all(q.next(), kind::rejected);
+  const auto& t = q.core.timings();
+  const auto total = [](const time_histogram& h) { return std::accumulate(h.counts.begin(), h.counts.end(), std::uint64_t{0}); };
+  CAF_CHECK_EQUAL(total(t.wait), 3u);
+  CAF_CHECK(t.wait.sum == 1s);  // twice 500 ms; what waits for its time does not wait in line
+  CAF_CHECK_EQUAL(total(t.run), 3u);
+  CAF_CHECK(t.run.sum >= 6s && t.run.sum <= 8s);  // two of one batch count 3 s each
+  CAF_CHECK_EQUAL(t.rejected, 1u);
 }

@@ -65,6 +65,7 @@ queue_status status_of(pointer self) {
   st.oldest_waiting = s.core->oldest_waiting();
   st.trouble = s.parts.health->text();
   st.owner = s.parts.node;
+  st.timings = s.core->timings();
   return st;
 }
 

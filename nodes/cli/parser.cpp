@@ -1,6 +1,7 @@
 // The only file that includes CLI11, which costs 10 s to compile.
 #include "nodes/cli/parser.hpp"
 
+#include "nodes/cli/live_screen.hpp"
 #include "nodes/cli/verbs.hpp"
 
 #include <CLI/CLI.hpp>
@@ -65,6 +66,17 @@ arguments collect(const parsed_verb& v) {
   return given;
 }
 
+exit_code watch(const verb& v, const arguments& given) {
+  using namespace std::chrono_literals;
+  live_screen screen;
+  for (;;) {
+    screen.begin();
+    if (const auto code = v.run(given); code != exit_done) return code;
+    if (!screen.show_for(2s)) return exit_done;
+    if (!screen.is_terminal()) std::printf("\n");
+  }
+}
+
 }  // namespace
 
 int run(int argc, char** argv) {
@@ -105,7 +117,8 @@ int run(int argc, char** argv) {
   for (const auto& p : verbs) {
     if (!p.app->parsed()) continue;
     try {
-      const auto code = p.what->run(collect(p));
+      const auto given = collect(p);
+      const auto code = given.has("--watch") ? watch(*p.what, given) : p.what->run(given);
       if (std::fflush(stdout) != 0) throw stop(exit_refused, "standard output cannot be written");
       return code;
     } catch (const stop& s) {

@@ -15,7 +15,10 @@
   X(cron_preview)        \
   X(cache)               \
   X(limit)               \
+  X(top)                 \
+  X(check)               \
   X(config)              \
+  X(completion)          \
   X(bench)               \
   X(bench_lock)          \
   X(help)
