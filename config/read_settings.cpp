@@ -128,6 +128,8 @@ queue_settings read_queue_keys(reader& in, std::string_view name, const std::fil
   out.unique = in.boolean("UNIQUE");
   read_unique_until(in, out);
   read_handler(in, out);
+  out.breaker = in.boolean("BREAKER");
+  out.shedder = in.boolean("SHEDDER");
   read_encrypt(in, out);
   read_sync(in, out);
   out.batch_debounce = in.duration("BATCH_DEBOUNCE");

@@ -31,6 +31,8 @@ public:
   virtual batch_result run(const batch& work, const run_context& ctx) = 0;
   /// For people: "exec:sha256sum", "http://...", "C++ function". Never a secret.
   [[nodiscard]] virtual std::string describe() const = 0;
+  /// Why it does not take all that it could now, for people; empty: it does. From any thread.
+  [[nodiscard]] virtual std::string restraint() const { return {}; }
 };
 
 }  // namespace caravan

@@ -43,7 +43,22 @@ typename I::result_type inspect(I& f, found_queue& x) {
   return f(x.queue);
 }
 
+/// Where the asked node tells its events: an event_bus_actor.
+struct find_events {};
+template <class I>
+typename I::result_type inspect(I& f, find_events&) {
+  return f();
+}
+struct found_events {
+  caf::strong_actor_ptr bus;
+};
+template <class I>
+typename I::result_type inspect(I& f, found_events& x) {
+  return f(x.bus);
+}
+
 /// What a node publishes at its cluster address.
-using node_actor = caf::typed_actor<caf::replies_to<node_hello>::with<node_hello>, caf::replies_to<find_queue>::with<found_queue>>;
+using node_actor = caf::typed_actor<caf::replies_to<node_hello>::with<node_hello>, caf::replies_to<find_queue>::with<found_queue>,
+                                    caf::replies_to<find_events>::with<found_events>>;
 
 }  // namespace caravan

@@ -220,6 +220,7 @@ struct pool_status {
   std::uint32_t active = 0;
   std::uint32_t abandoned = 0;
   std::int32_t max_workers = 0;  ///< 0: no limit
+  std::string restraint;         ///< why the handler does not take all that it could now; empty: it does
 };
 
 // ---- how CAF reads and writes them ----
@@ -256,7 +257,7 @@ template <class I> typename I::result_type inspect(I& f, queue_status& x) { retu
 template <class I> typename I::result_type inspect(I& f, get_pool_status&) { return f(); }
 template <class I> typename I::result_type inspect(I& f, set_max_workers& x) { return f(x.most); }
 template <class I> typename I::result_type inspect(I& f, stop_pool& x) { return f(x.timeout); }
-template <class I> typename I::result_type inspect(I& f, pool_status& x) { return f(x.pool, x.node, x.handler, x.workers, x.active, x.abandoned, x.max_workers); }
+template <class I> typename I::result_type inspect(I& f, pool_status& x) { return f(x.pool, x.node, x.handler, x.workers, x.active, x.abandoned, x.max_workers, x.restraint); }
 // clang-format on
 
 }  // namespace caravan

@@ -2,6 +2,7 @@
 
 #include "messages/caf_error.hpp"
 #include "messages/cron_words.hpp"
+#include "messages/event_words.hpp"
 #include "messages/lock_actor.hpp"
 #include "messages/node_actor.hpp"
 #include "messages/queue_actor.hpp"
@@ -63,6 +64,19 @@ void register_messages(caf::actor_system_config& config) {
   config.add_message_type<cron_history>("caravan.cron_history");
   config.add_message_type<change_cron>("caravan.change_cron");
   config.add_message_type<stop_cron>("caravan.stop_cron");
+  config.add_message_type<event>("caravan.event");
+  config.add_message_type<event_filter>("caravan.event_filter");
+  config.add_message_type<event_batch>("caravan.event_batch");
+  config.add_message_type<subscribe_events>("caravan.subscribe_events");
+  config.add_message_type<event_wishes>("caravan.event_wishes");
+  config.add_message_type<get_recent_events>("caravan.get_recent_events");
+  config.add_message_type<numbered_event>("caravan.numbered_event");
+  config.add_message_type<event_list>("caravan.event_list");
+  config.add_message_type<get_event_status>("caravan.get_event_status");
+  config.add_message_type<event_topic_count>("caravan.event_topic_count");
+  config.add_message_type<event_status>("caravan.event_status");
+  config.add_message_type<find_events>("caravan.find_events");
+  config.add_message_type<found_events>("caravan.found_events");
   config.add_error_category(error_category(), [](std::uint8_t code, caf::atom_value, const caf::message& context) {
     std::string text(to_string(static_cast<errc>(code)));
     if (!context.empty() && context.match_element<std::string>(0)) text += ": " + context.get_as<std::string>(0);

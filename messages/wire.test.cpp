@@ -63,7 +63,6 @@ batch_result full_rest() {
 }
 job_status full_job() { return {job_phase::purged, full_record(3), wall_time{ms{5}}}; }
 queue_totals full_totals() { return {1, 2, 3, 4, 5, 6, 7, 8, 9}; }
-pool_status full_pool() { return {~0ull, "earth", "exec:sha256sum", 1, 2, 3, -4}; }
 queue_timings full_timings() {
   queue_timings t;
   t.wait.add(1s, 5);
@@ -71,6 +70,7 @@ queue_timings full_timings() {
   t.rejected = 4;
   return t;
 }
+pool_status full_pool() { return {~0ull, "earth", "exec:sha256sum", 1, 2, 3, -4, "paused"}; }
 queue_status full_queue() {
   return {"mail", queue_phase::stopping, wall_time{ms{1}}, "ann", {1, 2, 3, ~0ull, full_totals()}, 5, wall_time{ms{6}},
           "the disk is full", "mars", full_timings()};
@@ -343,7 +343,8 @@ CAF_TEST(the names on the wire never change) {
         "purged_count", "stop_queue", "get_queue_status", "queue_status", "find_job", "change_job", "list_jobs", "job_status",
         "job_list", "get_pool_status", "set_max_workers", "stop_pool", "pool_status", "node_hello", "find_queue", "found_queue", "move_queue",
         "task_run_info", "task_info", "task_event", "get_cron_list", "cron_list", "get_cron_history", "cron_history",
-        "change_cron", "stop_cron"}) {
+        "change_cron", "stop_cron", "event", "event_filter", "event_batch", "subscribe_events", "event_wishes", "get_recent_events",
+        "numbered_event", "event_list", "get_event_status", "event_topic_count", "event_status", "find_events", "found_events"}) {
     const auto full = std::string("caravan.") + name;
     CAF_CHECK_EQUAL(full + (sys.types().make_value(full) ? "" : " is missing"), full);
   }

@@ -67,6 +67,7 @@ public:
     q.first_token = right.first_token != 0 ? right.first_token : first_id_at(parts_.clock->wall()).value;
     q.seed = seed;
     q.log = log_of(parts_);
+    q.events = parts_.events;
     q.may_hand_out = std::move(right.may_hand_out);
     q.on_fenced = std::move(right.on_fenced);
     q.on_move = std::move(right.on_move);

@@ -11,6 +11,7 @@
 #include "nodes/node_runtime.hpp"
 
 #include <caf/all.hpp>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -97,11 +98,18 @@ node_log::fields fields_of(const cron_record& r) {
   return out;
 }
 
+std::string run_body(std::uint64_t token, cron_trigger trigger, const std::string& who, nlohmann::ordered_json more) {
+  nlohmann::ordered_json body{{"token", token}, {"trigger", to_string(trigger)}, {"who", who}};
+  body.update(more);
+  return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 }  // namespace
 
 /// What the actor tells, on its thread.
 struct cron_host::sinks {
   node_log* log = nullptr;
+  std::shared_ptr<event_sink> events;
   std::mutex mutex;
   std::function<void(const task_notice&)> function;
 
@@ -113,7 +121,28 @@ struct cron_host::sinks {
     const std::lock_guard lock(mutex);
     if (function) function({n.task, n.failure, n.text});
   }
+  void started(const cron_run& r) const {
+    if (events) events->tell(event_topic::cron_started, r.task, run_body(r.token, r.trigger, r.who, {{"run", r.id}}));
+  }
+  void tell(const cron_record& r) const {
+    if (!events) return;
+    if (r.miss != cron_miss::none) {
+      nlohmann::ordered_json body{{"reason", to_string(r.miss)},
+                                  {"occurrence", to_text(r.occurrence)},
+                                  {"until", to_text(r.until)},
+                                  {"count", r.count}};
+      events->tell(event_topic::cron_missed, r.task, body.dump());
+      return;
+    }
+    const bool good = r.outcome == cron_outcome::finished;
+    events->tell(good ? event_topic::cron_finished : event_topic::cron_failed, r.task,
+                 run_body(r.token, r.trigger, r.who,
+                          {{"outcome", to_string(r.outcome)},
+                           {"message", r.message},
+                           {"ms", std::chrono::duration_cast<std::chrono::milliseconds>(r.ended - r.started).count()}}));
+  }
   void record(const cron_record& r) const {
+    tell(r);
     switch (r.miss) {
       case cron_miss::none:
         return log->debug("cron", "ran: " + std::string(to_string(r.outcome)), fields_of(r));
@@ -130,6 +159,7 @@ struct cron_host::sinks {
 cron_host::cron_host(cron_host_parts parts)
     : parts_(std::move(parts)), sinks_(std::make_shared<sinks>()), passive_({.node = {parts_.node, 0}}) {
   sinks_->log = parts_.log;
+  sinks_->events = parts_.events;
 }
 
 cron_host::~cron_host() { stop(); }
@@ -274,6 +304,7 @@ expected<void> cron_host::activate() {
   p.tasks = tasks_;
   p.notice = [s = sinks_](const cron_notice& n) { s->notice(n); };
   p.record = [s = sinks_](const cron_record& r) { s->record(r); };
+  p.started = [s = sinks_](const cron_run& r) { s->started(r); };
   actor_ = parts_.system->spawn(cron_behavior, std::move(p));
   return {};
 }

@@ -28,6 +28,7 @@ struct cron_host_parts {
   std::string redis;  ///< CONN_STR of the Redis that the node uses; empty: none
   std::function<expected<std::shared_ptr<queue_port>>(const std::string&)> queue_of;
   std::function<std::vector<std::shared_ptr<hosted_queue>>()> queues;
+  std::shared_ptr<event_sink> events{};  ///< may be null
 };
 
 /// The tasks of a node. Until a section or the application defines one, or somebody runs a built-in one, there is no

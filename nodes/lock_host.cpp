@@ -4,6 +4,7 @@
 #include "integration/memory/memory_locks.hpp"
 #include "integration/redis/redis_locks.hpp"
 #include "integration/redis/redis_quorum_locks.hpp"
+#include "nodes/event_body.hpp"
 #include "nodes/foreign_thread.hpp"
 
 #include <caf/all.hpp>
@@ -71,8 +72,12 @@ expected<std::unique_ptr<lock_host>> lock_host::open(lock_host_parts parts) {
 
 lock_host::lock_host(const lock_host_parts& parts, std::shared_ptr<local_locks> door)
     : system_(parts.system), settings_(parts.settings), door_(std::move(door)) {
+  door_->tell_events(parts.events);
   door_->report({.trouble =
-                     [log = parts.log](const std::string& text) {
+                     [log = parts.log, events = parts.events](const std::string& text) {
+                       if (events)
+                         events->tell(text.empty() ? event_topic::lock_recovered : event_topic::lock_trouble, {},
+                                      text.empty() ? "{}" : text_body(text));
                        if (text.empty())
                          log->info("lock", "the store of the locks answers again");
                        else

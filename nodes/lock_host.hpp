@@ -22,6 +22,7 @@ struct lock_host_parts {
   const toolbox::clock* clock = nullptr;  ///< lives for ever: handles of applications may outlive the node
   std::string node;                       ///< its name
   config::lock_settings settings;
+  std::shared_ptr<event_sink> events{};  ///< may be null
 };
 
 /// The locks of a node put together: store, door, actor. Thread safe.

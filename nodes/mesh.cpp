@@ -38,12 +38,14 @@ struct node_state {
 };
 
 node_actor::behavior_type node_behavior(node_actor::stateful_pointer<node_state>, node_hello me,
-                                        std::function<queue_actor(const std::string&)> own_queue) {
+                                        std::function<queue_actor(const std::string&)> own_queue,
+                                        std::function<caf::strong_actor_ptr()> own_events) {
   return {
       [me](const node_hello&) { return me; },
       [own_queue](const find_queue& f) {
         return found_queue{caf::actor_cast<caf::strong_actor_ptr>(own_queue(f.name))};
       },
+      [own_events](find_events) { return found_events{own_events()}; },
   };
 }
 
@@ -117,7 +119,8 @@ public:
     door.turned_away = options_.turned_away;
     links_ = std::make_unique<peer_middleman>(system_, std::move(door));
     port_ = links_->port();
-    node_ = system_.spawn(node_behavior, node_hello{options_.name, options_.incarnation}, options_.own_queue);
+    node_ = system_.spawn(node_behavior, node_hello{options_.name, options_.incarnation}, options_.own_queue,
+                          options_.own_events);
     caf::scoped_actor self{system_};
     self->request(links_->actor(), connect_timeout, caf::publish_atom::value, port_,
                   caf::actor_cast<caf::strong_actor_ptr>(node_), system_.message_types(node_), options_.host, true)
@@ -152,22 +155,27 @@ public:
 
   void find(mesh_peer peer, std::string queue, std::chrono::milliseconds delay,
             std::function<void(expected<queue_actor>)> answer) {
-    {
-      const std::lock_guard lock(mutex_);
-      jobs_.emplace(std::chrono::steady_clock::now() + delay,
-                    job{std::move(peer), std::move(queue), std::move(answer)});
-    }
-    wake_.notify_all();
+    post(delay, [this, peer = std::move(peer), queue = std::move(queue), answer = std::move(answer)] {
+      answer(look(peer, queue));
+    });
+  }
+
+  void find_events(mesh_peer peer, std::function<void(expected<caf::strong_actor_ptr>)> answer) {
+    post(0ms, [this, peer = std::move(peer), answer = std::move(answer)] { answer(look_for_events(peer)); });
   }
 
   [[nodiscard]] const std::string& address() const { return address_; }
 
 private:
-  struct job {
-    mesh_peer peer;
-    std::string queue;
-    std::function<void(expected<queue_actor>)> answer;
-  };
+  using job = std::function<void()>;
+
+  void post(std::chrono::milliseconds delay, job what) {
+    {
+      const std::lock_guard lock(mutex_);
+      jobs_.emplace(std::chrono::steady_clock::now() + delay, std::move(what));
+    }
+    wake_.notify_all();
+  }
 
   void run(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
@@ -184,7 +192,7 @@ private:
         jobs_.erase(jobs_.begin());
       }
       const foreign_thread here;
-      j.answer(look(j));
+      j();
     }
   }
 
@@ -192,12 +200,10 @@ private:
     return {code, "node \"" + p.name + "\" at " + p.address + ": " + text};
   }
 
-  expected<queue_actor> look(const job& j) {
-    const auto& p = j.peer;
+  expected<node_actor> reach(caf::scoped_actor& self, const mesh_peer& p) {
     const auto [host, port] = split_address(p.address);
     if (port == 0) return about(p, errc::invalid_argument, "the address has no port");
     if (auto why = probe(host, port); !why.empty()) return about(p, errc::backend_failed, "cannot be reached: " + why);
-    caf::scoped_actor self{system_};
     expected<node_actor> node{errc::backend_failed, ""};
     self->request(links_->actor(), connect_timeout, caf::connect_atom::value, host, port)
         .receive(
@@ -228,14 +234,38 @@ private:
             },
             [&](caf::error& e) { known = about(p, errc::backend_failed, "does not answer: " + system_.render(e)); });
     if (!known) return known.failure();
+    return node;
+  }
+
+  expected<caf::strong_actor_ptr> look_for_events(const mesh_peer& p) {
+    caf::scoped_actor self{system_};
+    const auto node = reach(self, p);
+    if (!node) return node.failure();
+    expected<caf::strong_actor_ptr> found{errc::backend_failed, ""};
+    self->request(*node, ask_timeout, caravan::find_events{})
+        .receive(
+            [&](const found_events& f) {
+              if (f.bus)
+                found = f.bus;
+              else
+                found = about(p, errc::not_found, "tells no events");
+            },
+            [&](caf::error& e) { found = about(p, errc::backend_failed, "does not answer: " + system_.render(e)); });
+    return found;
+  }
+
+  expected<queue_actor> look(const mesh_peer& p, const std::string& queue) {
+    caf::scoped_actor self{system_};
+    const auto node = reach(self, p);
+    if (!node) return node.failure();
     expected<queue_actor> found{errc::backend_failed, ""};
-    self->request(*node, ask_timeout, find_queue{j.queue})
+    self->request(*node, ask_timeout, find_queue{queue})
         .receive(
             [&](const found_queue& f) {
               if (f.queue)
                 found = caf::actor_cast<queue_actor>(f.queue);
               else
-                found = about(p, errc::not_found, "does not own queue \"" + j.queue + "\"");
+                found = about(p, errc::not_found, "does not own queue \"" + queue + "\"");
             },
             [&](caf::error& e) { found = about(p, errc::backend_failed, "does not answer: " + system_.render(e)); });
     return found;
@@ -259,6 +289,9 @@ const std::string& mesh::address() const noexcept { return impl_->address(); }
 void mesh::find(mesh_peer peer, std::string queue, std::chrono::milliseconds delay,
                 std::function<void(expected<queue_actor>)> answer) {
   impl_->find(std::move(peer), std::move(queue), delay, std::move(answer));
+}
+void mesh::find_events(mesh_peer peer, std::function<void(expected<caf::strong_actor_ptr>)> answer) {
+  impl_->find_events(std::move(peer), std::move(answer));
 }
 
 }  // namespace caravan

@@ -47,6 +47,8 @@ public:
     std::function<void(const std::string&)> turned_away;  ///< a connection that was refused, for the log
     /// The actor of a queue that this node owns; null when it does not. Called on an actor's thread, must not block.
     std::function<queue_actor(const std::string&)> own_queue;
+    /// The bus of this node's events; null when there is none. Likewise.
+    std::function<caf::strong_actor_ptr()> own_events;
   };
   /// Throws caravan::exception when the port is taken or TLS is missing where it is needed.
   mesh(caf::actor_system& system, options o);
@@ -63,6 +65,8 @@ public:
   /// before `delay` has passed.
   void find(mesh_peer peer, std::string queue, std::chrono::milliseconds delay,
             std::function<void(expected<queue_actor>)> answer);
+  /// Likewise for the bus of its events.
+  void find_events(mesh_peer peer, std::function<void(expected<caf::strong_actor_ptr>)> answer);
 
 private:
   class impl;

@@ -61,6 +61,8 @@ expected<void> node::flush_all(std::chrono::milliseconds timeout) {
 
 caravan::cron node::cron() const { return caravan::cron(runtime_->tasks()); }
 
+caravan::events node::events() const { return caravan::events(runtime_->events()); }
+
 locks node::locks() { return runtime_->locks().face(); }
 std::size_t node::stop() { return runtime_->stop(); }
 std::uint16_t node::http_port() const { return runtime_->http_port(); }

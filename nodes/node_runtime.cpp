@@ -11,6 +11,7 @@
 #include "messages/type_ids.hpp"
 #include "nodes/audit_log.hpp"
 #include "nodes/cron_host.hpp"
+#include "nodes/event_body.hpp"
 #include "nodes/foreign_thread.hpp"
 #include "nodes/http/api.hpp"
 #include "nodes/http/server/server.hpp"
@@ -19,6 +20,7 @@
 #include "nodes/ownership.hpp"
 
 #include <caf/all.hpp>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -68,14 +70,36 @@ config::ini read_configuration(const node_options& options) {
   return std::move(parsed.content);
 }
 
-expected<std::shared_ptr<runner>> runner_of(const std::string& handler) {
+/// What happens to the calls of a queue's handler.
+void tell_target(event_sink& events, const std::string& queue, http_client::target_change what, const std::string& text,
+                 std::chrono::milliseconds length) {
+  nlohmann::json body{{"text", text}};
+  auto topic = event_topic::handler_throttled;
+  switch (what) {
+    case http_client::target_change::opened: topic = event_topic::handler_opened; break;
+    case http_client::target_change::closed: topic = event_topic::handler_closed; break;
+    case http_client::target_change::paused: body["ms"] = length.count(); break;
+  }
+  events.tell(topic, queue, body.dump());
+}
+
+expected<std::shared_ptr<runner>> runner_of(const config::queue_settings& q, const std::shared_ptr<event_sink>& events) {
+  const auto& handler = q.handler;
   const auto shared = [](auto made) -> expected<std::shared_ptr<runner>> {
     if (!made) return made.failure();
     return std::shared_ptr<runner>(std::move(*made));
   };
   if (handler.empty()) return std::shared_ptr<runner>();
   if (handler.starts_with("exec:")) return shared(make_exec_runner(handler.substr(5), {}));
-  return shared(make_http_runner(handler, {}));
+  http_options o;
+  o.guard.breaker = q.breaker;
+  o.guard.shedder = q.shedder;
+  if (events)
+    o.guard.on_change = [events, queue = q.name](http_client::target_change what, const std::string& text,
+                                                 std::chrono::milliseconds length) {
+      tell_target(*events, queue, what, text, length);
+    };
+  return shared(make_http_runner(handler, std::move(o)));
 }
 
 }  // namespace
@@ -109,7 +133,7 @@ config::problems check_handlers(const config::ini& from) {
   config::problems found;
   config::problems others;  // told by config::check
   for (const auto& q : config::read_settings(from, others).queues) {
-    const auto made = runner_of(q.handler);
+    const auto made = runner_of(q, nullptr);
     if (made) continue;
     const auto own = from.locate("queue." + q.name, "HANDLER");
     config::report(found, {config::severity::error, own.what ? own.what->where : config::origin{}, "[queue." + q.name + "] HANDLER",
@@ -134,20 +158,33 @@ node_runtime::node_runtime(const node_options& options) : ini_(read_configuratio
     throw exception({errc::backend_failed, "[node] DATA_DIR = " + settings_.node.data_dir + ": cannot be created: " +
                                              ec.message() + "; name a folder that this user may write"});
 
-  caches_ = std::make_unique<cache_host>(cache_host::parts{&ini_, log_.get()});
+  events_ = std::make_shared<event_host>(event_host::parts{log_.get(), &clock(), settings_.node.name, incarnation_});
+  const std::shared_ptr<event_sink> sink = events_->door();
+  caches_ = std::make_unique<cache_host>(
+      cache_host::parts{&ini_, log_.get(), [sink](const std::string& cache, const std::string& text) {
+                          sink->tell(event_topic::cache_trouble, cache, text_body(text));
+                        }});
   caches_->open_configured(settings_.caches);
-  limits_ = std::make_unique<limit_host>(limit_host::parts{settings_.limits, log_.get()});
+  limit_host::parts l{settings_.limits, log_.get()};
+  l.on_trouble = [sink](const std::string& limit, const std::string& text) {
+    if (text.empty())
+      sink->tell(event_topic::limit_recovered, limit, "{}");
+    else
+      sink->tell(event_topic::limit_trouble, limit, text_body(text));
+  };
+  limits_ = std::make_unique<limit_host>(std::move(l));
 
   const foreign_thread here;
   caf_config_ = std::make_unique<quiet_config>();
   if (shares_queues(ini_, settings_)) prepare_mesh(*caf_config_);
   system_ = std::make_unique<caf::actor_system>(*caf_config_);
   try {
-    auto opened_locks = lock_host::open({system_.get(), log_.get(), &clock(), settings_.node.name, settings_.locks});
+    events_->begin(*system_);
+    auto opened_locks = lock_host::open({system_.get(), log_.get(), &clock(), settings_.node.name, settings_.locks, sink});
     if (!opened_locks) throw exception(opened_locks.failure());
     locks_ = std::move(*opened_locks);
     for (const auto& q : settings_.queues) {
-      auto handler = runner_of(q.handler);
+      auto handler = runner_of(q, sink);
       if (!handler) throw exception(handler.failure());
       if (auto opened = open(q, *handler, {}); !opened) throw exception(opened.failure());
     }
@@ -165,6 +202,7 @@ node_runtime::node_runtime(const node_options& options) : ini_(read_configuratio
       return std::shared_ptr<queue_port>(std::move(*there));
     };
     c.queues = [this] { return all(); };
+    c.events = sink;
     cron_ = std::make_shared<cron_host>(std::move(c));
     if (auto ok = cron_->begin(); !ok) throw exception(ok.failure());
     if (options.serve_http) start_http();
@@ -228,7 +266,7 @@ expected<std::shared_ptr<hosted_queue>> node_runtime::create(const std::string& 
   if (handler && !s->handler.empty())
     return {errc::invalid_argument, "queue \"" + name + "\": has a C++ handler and HANDLER = " + s->handler + "; remove one of them"};
   if (!handler) {
-    auto made = runner_of(s->handler);
+    auto made = runner_of(*s, events_->door());
     if (!made) return made.failure();
     handler = std::move(*made);
   }
@@ -259,7 +297,7 @@ expected<std::shared_ptr<hosted_queue>> node_runtime::open(config::queue_setting
     shared = std::move(*there);
   }
   const auto name = s.name;
-  auto opened = host_queue({system_.get(), log_.get(), &clock(), settings_.node.name, id, std::move(s), std::move(handler), item_type, std::move(shared), mesh_.get()});
+  auto opened = host_queue({system_.get(), log_.get(), &clock(), settings_.node.name, id, std::move(s), std::move(handler), item_type, std::move(shared), mesh_.get(), events_->door()});
   if (!opened) return opened.failure();
   const std::lock_guard lock(mutex_);
   queues_[name] = *opened;
@@ -295,7 +333,9 @@ expected<std::shared_ptr<ownership>> node_runtime::ownership_at(const std::strin
                                                            [this](const std::string& name) {
                                                              const auto q = find(name);
                                                              return q ? q->owned_actor() : queue_actor();
-                                                           }});
+                                                           },
+                                                           [this] { return caf::actor_cast<caf::strong_actor_ptr>(events_->bus()); }});
+    events_->join({mesh_.get(), [this] { return nodes_there(); }, std::max<std::chrono::milliseconds>(settings_.cluster.owner_lease / 3, 1s)});
   }
   node_entry me;
   me.name = settings_.node.name;
@@ -369,6 +409,16 @@ std::vector<std::shared_ptr<ownership>> node_runtime::shared_places() const {
   return places;
 }
 
+expected<std::vector<node_entry>> node_runtime::nodes_there() const {
+  std::vector<node_entry> all;
+  for (const auto& place : shared_places()) {
+    auto some = place->nodes();
+    if (!some) return some.failure();
+    all.insert(all.end(), some->begin(), some->end());
+  }
+  return all;
+}
+
 std::size_t node_runtime::stop() {
   {
     const std::lock_guard lock(mutex_);
@@ -386,6 +436,7 @@ std::size_t node_runtime::stop() {
     for (std::size_t i = 0; i < queues.size(); ++i) threads.emplace_back([&, i] { left[i] = queues[i]->stop(); });
   }
   if (locks_) locks_->stop();  // after the handlers, which may lock
+  if (events_) events_->stop();
   for (const auto n : left) running += n;
   return running;
 }

@@ -3,6 +3,7 @@
 #include "config/ini.hpp"
 #include "config/node_settings.hpp"
 #include "nodes/cache_host.hpp"
+#include "nodes/event_host.hpp"
 #include "nodes/limit_host.hpp"
 #include "nodes/lock_host.hpp"
 #include "nodes/log.hpp"
@@ -74,6 +75,7 @@ public:
   [[nodiscard]] std::chrono::milliseconds tasks_patience() const;
 
   [[nodiscard]] lock_host& locks() { return *locks_; }
+  [[nodiscard]] const std::shared_ptr<event_host>& events() const { return events_; }
 
   /// Empty: it takes and hands out work. Else what is wrong, one sentence each.
   [[nodiscard]] std::vector<std::string> not_ready() const;
@@ -102,12 +104,15 @@ private:
   expected<std::shared_ptr<hosted_queue>> open(config::queue_settings s, std::shared_ptr<runner> handler,
                                                const std::string& item_type);
   [[nodiscard]] error no_such_queue(std::string_view name) const;
+  [[nodiscard]] expected<std::vector<node_entry>> nodes_there() const;
   /// Of the Redis that this connection string names; the first call connects, which may take 10 s.
   expected<std::shared_ptr<ownership>> ownership_at(const std::string& conn_str);
 
   config::ini ini_;
+  const std::string incarnation_;       ///< of this start, for other nodes
   config::settings settings_;
   std::unique_ptr<node_log> log_;
+  std::shared_ptr<event_host> events_;
   std::unique_ptr<cache_host> caches_;
   std::unique_ptr<limit_host> limits_;
   std::unique_ptr<caf::actor_system_config> caf_config_;
@@ -120,7 +125,6 @@ private:
   std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();
 
   mutable std::mutex mutex_;
-  const std::string incarnation_;       ///< of this start, for other nodes
   std::unique_ptr<mesh> mesh_;          ///< where queues are shared
   std::map<std::string, std::shared_ptr<ownership>> ownerships_;  ///< by the Redis; under opening_
   mutable std::mutex opening_;  ///< one queue is opened at a time; look-ups do not wait for that

@@ -146,6 +146,7 @@ queue_info to_queue_info(const hosted_queue& q, const queue_status& st, const po
   i.length = s.length;
   if (!p) return i;
   i.handler = p->handler;
+  i.restraint = p->restraint;
   i.workers = p->workers;
   i.active = p->active;
   i.abandoned = p->abandoned;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/event/event_sink.hpp"
 #include "config/queue_settings.hpp"
 #include "integration/runner.hpp"
 #include "integration/storage.hpp"
@@ -53,6 +54,7 @@ struct host_parts {
   std::string item_type;
   std::shared_ptr<ownership> shared;        ///< TYPE = redis: who owns what there
   mesh* others = nullptr;                   ///< TYPE = redis: the way to other nodes; outlives the queue
+  std::shared_ptr<event_sink> events{};     ///< may be null
 };
 
 /// Opens the storage (which may wait up to 10 s for another process to leave it) and spawns the actors.

@@ -11,6 +11,7 @@
 #include "nodes/ownership.hpp"
 
 #include <caf/all.hpp>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <condition_variable>
@@ -352,6 +353,7 @@ private:
     if (parts_.handler) (void)q->attach(parts_.handler, parts_.item_type);
     lock.unlock();
     parts_.log->info("queue", "this node owns it now", {{"queue", s.name}, {"epoch", std::to_string(epoch)}});
+    tell(event_topic::queue_owner_changed, {{"owner", parts_.node}, {"epoch", epoch}});
     q->look_again();  // what came between
     return true;
   }
@@ -413,6 +415,7 @@ private:
     }
     parts_.log->info("queue", "handed over to node \"" + m.to + "\"",
                      {{"queue", name()}, {"took_ms", std::to_string(ms)}, {"by", m.by}});
+    tell(event_topic::queue_moved, {{"from", parts_.node}, {"to", m.to}, {"by", m.by}, {"ms", ms}});
     note_move(*parts_.shared->client(),
               {parts_.clock->wall().time_since_epoch().count(), name(), parts_.node, m.to, m.by, ms});
   }
@@ -527,9 +530,18 @@ private:
     const bool before = std::exchange(in_trouble_, !text.empty());
     if (before == in_trouble_) return;
     if (in_trouble_)
+      tell(event_topic::queue_trouble, {{"text", text}});
+    else
+      tell(event_topic::queue_recovered, nlohmann::json::object());
+    if (in_trouble_)
       parts_.log->warn("storage", text, {{"queue", name()}});
     else
       parts_.log->info("storage", "Redis answers again", {{"queue", name()}});
+  }
+
+  void tell(event_topic t, const nlohmann::json& body) const {
+    if (parts_.events && parts_.events->wants(t))
+      parts_.events->tell(t, name(), body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   }
 
   [[nodiscard]] std::weak_ptr<ownership::place> place_of() const { return place_; }

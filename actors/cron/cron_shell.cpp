@@ -89,7 +89,10 @@ void schedule_tick(pointer self) {
 void perform(pointer self, cron_effects fx) {
   auto& s = self->state;
   call_store(self, fx);
-  for (const auto& run : fx.start) start_run(self, run);
+  for (const auto& run : fx.start) {
+    if (s.parts.started) s.parts.started(run);
+    start_run(self, run);
+  }
   for (const auto& run : fx.cancel) s.parts.runs->ask_stop(run.task, run.token);
   if (s.parts.record)
     for (const auto& r : fx.records) s.parts.record(r);

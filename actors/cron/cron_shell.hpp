@@ -43,6 +43,7 @@ struct cron_parts {
   std::vector<add_cron_task> tasks;                  ///< checked: one that is refused is told by a notice
   std::function<void(const cron_notice&)> notice{};  ///< may be empty; must not block
   std::function<void(const cron_record&)> record{};  ///< likewise
+  std::function<void(const cron_run&)> started{};    ///< likewise
 };
 
 struct cron_shell_state {

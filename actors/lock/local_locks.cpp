@@ -155,7 +155,11 @@ expected<std::shared_ptr<lock_hold>> local_locks::lock(std::string_view key, con
     }
   }
   perform(lock, fx);
-  if (hold) return hold;
+  if (hold) {
+    lock.unlock();
+    tell(event_topic::lock_acquired, hold->key(), hold->token());
+    return hold;
+  }
   if (!wait && answer.why.code == errc::conflict) return std::shared_ptr<lock_hold>();
   return std::move(answer.why);
 }
@@ -202,7 +206,10 @@ lock_id local_locks::acquire(lock_request r, on_grant then) {
   }
   const auto outcome =
       answer.what == lock_core::answer::kind::granted ? expected<grant>(grant_of(id)) : expected<grant>(answer.why);
+  const auto* held = core_.find(id);
+  const auto key = outcome && held ? held->what.key : std::string();
   lock.unlock();
+  if (outcome) tell(event_topic::lock_acquired, key, outcome->token);
   then(outcome);
   return id;
 }
@@ -249,7 +256,10 @@ expected<void> local_locks::release_in_store(lock_guard& lock, const std::string
     lock_effects fx;
     perform(lock, fx);
     if (!was) return was.failure();
-    return *was ? expected<void>() : expected<void>(gone(key));
+    if (!*was) return gone(key);
+    lock.unlock();
+    tell(event_topic::lock_released, key);
+    return {};
   }
   lock.unlock();
   const auto was = guarded([&] { return store_->release({key, id}); });
@@ -259,7 +269,9 @@ expected<void> local_locks::release_in_store(lock_guard& lock, const std::string
     owe({key, id});
     return {was.failure().code, "lock \"" + key + "\": its release is tried again: " + was.failure().text};
   }
-  return *was ? expected<void>() : expected<void>(gone(key));
+  if (!*was) return gone(key);
+  tell(event_topic::lock_released, key);
+  return {};
 }
 
 expected<local_locks::grant> local_locks::extend(const std::string& key, lock_id id) {
@@ -304,10 +316,17 @@ expected<bool> local_locks::force_release(std::string_view key) {
   const auto done = guarded([&] { return store_->force(key); });
   if (blocks_) {
     note(done ? nullptr : &done.failure());
-    return done;
+  } else {
+    perform(lock, fx);
+    lock.unlock();
   }
-  perform(lock, fx);
+  if (done && *done) tell(event_topic::lock_forced, std::string(key));
   return done;
+}
+
+void local_locks::tell(event_topic t, const std::string& key, std::uint64_t token) const {
+  if (!events_ || !events_->wants(t)) return;
+  events_->tell(t, key, token != 0 ? "{\"token\":" + std::to_string(token) + "}" : "{}");
 }
 
 // ---- carrying out ----
@@ -322,7 +341,10 @@ void local_locks::trip(std::vector<lock_effects::ending>& lost, lock_guard& lock
       signs_.erase(at);
     }
   lock.unlock();
-  for (const auto& s : signs) toolbox::run_safe([&] { s->trip(); });
+  for (const auto& s : signs) {
+    toolbox::run_safe([&] { s->trip(); });
+    tell(event_topic::lock_lost, s->key, s->token);
+  }
   {
     const std::lock_guard one_at_a_time(report_);
     if (on_.lost)
@@ -405,8 +427,12 @@ void local_locks::settle(lock_id id, std::optional<error> why, std::vector<std::
   waiters_.erase(at);
   w->done = true;
   if (w->then) {
-    later.emplace_back([then = std::move(w->then),
-                        outcome = why ? expected<grant>(*why) : expected<grant>(grant_of(id))] { then(outcome); });
+    const auto* held = core_.find(id);
+    later.emplace_back([this, then = std::move(w->then), key = held ? held->what.key : std::string(),
+                        outcome = why ? expected<grant>(*why) : expected<grant>(grant_of(id))] {
+      if (outcome) tell(event_topic::lock_acquired, key, outcome->token);
+      then(outcome);
+    });
     return;
   }
   w->why = std::move(why);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/event/event_sink.hpp"
 #include "actors/lock/lock_core.hpp"
 #include "actors/store/trouble.hpp"
 #include "integration/lock_store.hpp"
@@ -78,6 +79,9 @@ public:
   /// From now on. Returns when no earlier function runs any more; not from one of them.
   void report(events on);
 
+  /// Where grants and their ends are told. Once, before others use the door.
+  void tell_events(std::shared_ptr<event_sink> to) { events_ = std::move(to); }
+
   /// Refuses who waits and who comes; trips every stop token. Handles still release. Idempotent.
   void close();
   /// What is wrong with the store now; empty: nothing.
@@ -107,6 +111,7 @@ private:
   lock_core::answer ask_store(lock_guard& lock, lock_id id, lock_effects& fx);
   /// Carries out, and whatever follows from that; gives the mutex back for callbacks and takes it again.
   void perform(lock_guard& lock, lock_effects& fx);
+  void tell(event_topic t, const std::string& key, std::uint64_t token = 0) const;
   void settle(lock_id id, std::optional<error> why, std::vector<std::function<void()>>& later);
   void owe(lock_ref held);
   void note(const error* why);
@@ -118,6 +123,7 @@ private:
   const std::unique_ptr<lock_store> store_;
   const bool blocks_;
   const toolbox::clock& clock_;
+  std::shared_ptr<event_sink> events_;
   std::mutex report_;  ///< held while a function of `on_` runs
   events on_;
   caravan::trouble health_;

@@ -37,6 +37,7 @@ void perform(pointer self);
 void take_announced(pointer self) {
   auto& s = self->state;
   s.parts.door->take(s.taken);
+  s.events.pushed(s.taken);
   if (!s.taken.empty()) s.core->on_appended(s.taken, now_of(self), s.fx);
 }
 
@@ -51,6 +52,7 @@ void tell_trouble(pointer self) {
   if (text.empty() == !s.in_trouble) return;
   s.in_trouble = !text.empty();
   log(self, "storage", s.in_trouble ? text : "the storage works again");
+  s.events.trouble(text);
 }
 
 queue_status status_of(pointer self) {
@@ -218,6 +220,7 @@ void deliver_stops(pointer self) {
 void perform(pointer self) {
   auto& s = self->state;
   auto& fx = s.fx;
+  s.events.decided(fx, *s.core, s.paused_by);
   // Within one write moves come first; these moves come after those releases.
   if (!fx.move.empty() && !s.changes.release.empty()) send_changes(self);
   // Before a batch leaves: its handler may push the same key again at once.
@@ -369,6 +372,7 @@ caf::result<ack> change(pointer self, const change_job& c) {
         const auto ok = c.what == job_change::retry ? s.core->retry(std::move(r), now_of(self), s.fx)
                                                     : s.core->remove(std::move(r), now_of(self), s.fx);
         perform(self);
+        if (ok) s.events.changed(c.id, c.what == job_change::retry);
         if (ok)
           promise.deliver(ack{});
         else
@@ -383,6 +387,7 @@ caf::result<ack> change(pointer self, const change_job& c) {
 queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
   auto& s = self->state;
   s.core = std::make_unique<queue_core>(parts.settings, parts.store->count(), parts.first_token, parts.seed);
+  s.events = queue_events(parts.events, parts.settings.name);
   s.parts = std::move(parts);
   self->set_down_handler([self](caf::down_msg& d) {
     for (auto it = self->state.pools.begin(); it != self->state.pools.end(); ++it) {
@@ -430,6 +435,7 @@ queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
       for (auto& o : d.rest)
         if (o.what > item_outcome::kind::later) o.what = item_outcome::kind::unhandled;
       self->state.core->on_done(d, now_of(self), self->state.fx);
+      self->state.events.handled(self->state.fx);
       perform(self);
     },
     [self](const renew_leases& r) {
@@ -484,6 +490,7 @@ queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
       take_announced(self);
       const auto n = st.core->purge(p.state, now_of(self), st.fx);
       perform(self);
+      st.events.purged(p.state, n);
       return purged_count{n};
     },
     [self](const stop_queue& stop) -> caf::result<queue_status> {

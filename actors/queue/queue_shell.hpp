@@ -2,6 +2,7 @@
 
 #include "actors/queue/intake.hpp"
 #include "actors/queue/queue_core.hpp"
+#include "actors/queue/queue_events.hpp"
 #include "actors/store/store_actor.hpp"
 #include "actors/wake_ups.hpp"
 #include "messages/queue_actor.hpp"
@@ -29,6 +30,7 @@ struct queue_parts {
   std::uint64_t seed = 0;
   /// For the log: (what, text). May be empty.
   std::function<void(std::string_view, const std::string&)> log;
+  std::shared_ptr<event_sink> events;  ///< may be null
   /// A shared storage: batches leave only while this holds. May be empty: always. Called before every event.
   std::function<bool()> may_hand_out;
   /// A shared storage: another node owns the queue now. May be empty.
@@ -43,6 +45,7 @@ struct queue_shell_state {
   queue_parts parts;
   std::unique_ptr<queue_core> core;
   queue_effects fx;
+  queue_events events;
   std::unordered_map<pool_id, caf::strong_actor_ptr> pools;
   store_changes changes;              ///< decided, not yet sent to the storekeeper
   std::size_t changes_under_way = 0;

@@ -26,7 +26,7 @@ pool_status status_of(pointer self) {
   const auto most = s.core->max_workers();
   return {s.parts.id, s.parts.node, s.parts.handler->describe(), static_cast<std::uint32_t>(s.core->workers()),
           static_cast<std::uint32_t>(s.core->active()), static_cast<std::uint32_t>(s.core->abandoned()),
-          most ? static_cast<std::int32_t>(*most) : 0};
+          most ? static_cast<std::int32_t>(*most) : 0, s.parts.handler->restraint()};
 }
 
 void schedule_tick(pointer self) {

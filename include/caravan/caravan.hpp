@@ -6,6 +6,7 @@
 #include <caravan/context.hpp>
 #include <caravan/cron.hpp>
 #include <caravan/error.hpp>
+#include <caravan/events.hpp>
 #include <caravan/item_id.hpp>
 #include <caravan/limit.hpp>
 #include <caravan/locks.hpp>

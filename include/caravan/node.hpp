@@ -9,6 +9,7 @@
 #include <caravan/cache.hpp>
 #include <caravan/cron.hpp>
 #include <caravan/error.hpp>
+#include <caravan/events.hpp>
 #include <caravan/limit.hpp>
 #include <caravan/locks.hpp>
 #include <caravan/queue.hpp>
@@ -89,6 +90,9 @@ public:
 
   /// As [global_lock] says: of this node, or of all that share its Redis.
   [[nodiscard]] caravan::locks locks();
+
+  /// What happens in this node and in its cluster; and what the application publishes.
+  [[nodiscard]] caravan::events events() const;
 
   /// Stops claiming, waits SHUTDOWN_TIMEOUT for handlers, closes the storages. Returns how many handlers still run.
   std::size_t stop();

@@ -48,6 +48,7 @@ struct queue_info {
   std::chrono::system_clock::time_point paused_until{};
   std::chrono::system_clock::time_point oldest_waiting{};
   std::string handler{};     ///< how its items are handled here; empty: they are not
+  std::string restraint{};   ///< why its handler does not take all that it could now; empty: it does
   bool unique = false;
   std::uint64_t id = 0;    ///< grows with each registration in the node
   std::uint64_t waiting = 0, running = 0, delayed = 0, dead = 0;

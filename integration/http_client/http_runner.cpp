@@ -10,8 +10,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
+#include <mutex>
 #include <new>
+#include <optional>
 #include <stdexcept>
+#include <variant>
 
 namespace caravan {
 
@@ -19,8 +23,13 @@ namespace {
 
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
+using http_client::target_guard;
 using std::chrono::milliseconds;
 using kind = item_outcome::kind;
+
+/// How long a worker stays with a batch that is not sent: a short pause is over then, and items go round slowly.
+constexpr milliseconds longest_hold = 1s;
+constexpr milliseconds refused_hold = 250ms;
 
 struct easy_deleter {
   void operator()(CURL* x) const { ::curl_easy_cleanup(x); }
@@ -147,6 +156,7 @@ public:
         shown_url_(handlers::readable(shown_url)),
         who_("POST " + shown_url_),
         options_(std::move(options)),
+        guard_(options_.guard),
         // No limit: each worker needs one, and a call that does not come back must not cost the others theirs.
         sessions_(toolbox::pool<session>::no_limit, open_session, {.max_age = options_.max_idle}) {}
 
@@ -157,6 +167,8 @@ public:
     if (ctx.stop.stop_requested() && !handlers::is_past_deadline(ctx, started))
       return whole_batch(size, kind::unhandled, "");
     if (started >= ctx.deadline) return whole_batch(size, kind::failed, who_ + " was not sent: its time was over");
+    std::optional<target_guard::call> permit;
+    if (auto refused = ask_guard(ctx, size, permit)) return std::move(*refused);
 
     const handlers::sigpipe_guard no_sigpipe;  // also for connections that have grown old, which close here
     auto used = sessions_.get();
@@ -164,13 +176,36 @@ public:
       used.discard();
       return whole_batch(size, kind::later, who_ + " cannot be sent now: out of memory or descriptors");
     }
-    return call(*used, work, ctx, started);
+    return call(*used, work, ctx, started, *permit);
   }
 
   [[nodiscard]] std::string describe() const override { return shown_url_; }
+  [[nodiscard]] std::string restraint() const override { return guard_.restraint(); }
 
 private:
-  batch_result call(session& used, const batch& work, const run_context& ctx, clock::time_point started) {
+  /// The permit, or what becomes of the batch without one.
+  std::optional<batch_result> ask_guard(const run_context& ctx, std::size_t size,
+                                        std::optional<target_guard::call>& permit) {
+    for (bool waited = false;; waited = true) {
+      auto may = guard_.begin();
+      if (auto* call = std::get_if<target_guard::call>(&may)) {
+        permit.emplace(std::move(*call));
+        return std::nullopt;
+      }
+      const auto& refused = std::get<target_guard::refusal>(may);
+      const bool paused = refused.why == target_guard::reason::paused;
+      const auto hold = waited ? 0ms : std::min(refused.delay, paused ? longest_hold : refused_hold);
+      if (!stay(ctx, hold) && !handlers::is_past_deadline(ctx, clock::now()))
+        return whole_batch(size, kind::unhandled, "");
+      // A short pause is over now.
+      if (paused && !waited && hold == refused.delay && clock::now() < ctx.deadline) continue;
+      return whole_batch(size, kind::later, who_ + " " + refused.text,
+                         std::max<milliseconds>(refused.delay - hold, 1ms));
+    }
+  }
+
+  batch_result call(session& used, const batch& work, const run_context& ctx, clock::time_point started,
+                    target_guard::call& permit) {
     const auto size = work.items->size();
     const auto body = http_client::request_body(work, ctx);
     const auto headers = request_headers(work, ctx, body);
@@ -189,6 +224,7 @@ private:
       const auto how = wait(used, ctx, code);
       if (how == ending::stop) return whole_batch(size, kind::unhandled, "");
       if (how == ending::deadline) {
+        permit.failed();
         const auto ran_for = std::chrono::duration_cast<milliseconds>(clock::now() - started);
         return whole_batch(size, kind::failed, who_ + " timed out after " + handlers::to_text(ran_for));
       }
@@ -197,18 +233,41 @@ private:
              header_of(easy, "Location")};
     }
     // A body beyond our limit is ended by us; the status is as good as ever.
-    if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && sink.is_cut))
-      return http_client::to_result(work, got, who_, std::chrono::floor<milliseconds>(std::chrono::system_clock::now()),
-                                    options_.max_delay);
+    if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && sink.is_cut)) {
+      const auto now = std::chrono::floor<milliseconds>(std::chrono::system_clock::now());
+      auto result = http_client::to_result(work, got, who_, now, options_.max_delay);
+      const auto pause = http_client::parse_retry_after(got.retry_after, now, options_.max_delay).value_or(0ms);
+      // One that says when to come back works; it is only busy.
+      if ((got.status == 429 || got.status == 503) && pause > 0ms)
+        guard_.pause(pause, got.status);
+      else if (got.status >= 500)
+        permit.failed();
+      else
+        permit.succeeded();
+      return result;
+    }
+    if (!is_shortage(code, notes)) permit.failed();
     return not_answered(size, code, notes, got);
+  }
+
+  /// False: asked to stop meanwhile.
+  static bool stay(const run_context& ctx, milliseconds length) {
+    std::mutex mutex;
+    std::condition_variable_any stopped;
+    std::unique_lock lock(mutex);
+    const auto until = std::min(clock::now() + length, ctx.deadline);
+    return !stopped.wait_until(lock, ctx.stop, until, [&] { return ctx.stop.stop_requested(); });
+  }
+
+  static bool is_shortage(CURLcode code, const call_notes& notes) {
+    return code == CURLE_OUT_OF_MEMORY || notes.socket_error == EMFILE || notes.socket_error == ENFILE ||
+           notes.socket_error == ENOMEM || notes.socket_error == ENOBUFS;
   }
 
   batch_result not_answered(std::size_t size, CURLcode code, const call_notes& notes,
                             const http_client::answer& got) const {
     const auto why = handlers::readable(notes.problem[0] != '\0' ? notes.problem : ::curl_easy_strerror(code));
-    const bool is_shortage = notes.socket_error == EMFILE || notes.socket_error == ENFILE ||
-                             notes.socket_error == ENOMEM || notes.socket_error == ENOBUFS;
-    if (code == CURLE_OUT_OF_MEMORY || is_shortage)
+    if (is_shortage(code, notes))
       return whole_batch(size, kind::later, who_ + " cannot be sent now: out of memory or descriptors");
     if (got.status == 0) return whole_batch(size, kind::failed, who_ + " got no answer: " + why);
     auto text = who_ + " answered " + std::to_string(got.status) + ", but the answer broke off: " + why;
@@ -292,6 +351,7 @@ private:
   const std::string shown_url_;
   const std::string who_;
   const http_options options_;
+  target_guard guard_;
   toolbox::pool<session> sessions_;
 };
 

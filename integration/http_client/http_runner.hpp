@@ -2,6 +2,7 @@
 
 /// HANDLER = http(s)://URL. One POST per batch; docs/handlers.md describes what it carries and what may be answered.
 
+#include "integration/http_client/target_guard.hpp"
 #include "integration/runner.hpp"
 
 #include <caravan/error.hpp>
@@ -20,6 +21,7 @@ struct http_options {
   std::size_t body_limit = 1024 * 1024;               ///< bytes of an answer that are kept; the rest is not read
   std::chrono::milliseconds max_delay = std::chrono::hours(24);  ///< a longer Retry-After is cut to this
   std::chrono::milliseconds max_idle{60'000};  ///< a connection unused for longer is closed when the next call begins
+  http_client::guard_options guard{};          ///< when the target is not called
 };
 
 /// The URL may hold "user:password@" for basic authentication. Texts and describe() show it without that and without
@@ -32,6 +34,8 @@ struct http_options {
 ///   no connection, or it broke before the answer was complete: all failed
 ///   ctx.deadline: all failed       ctx.stop before the deadline: all unhandled (the other side may still be at work)
 ///   out of memory or descriptors here: all later
+///   the target asked not to be called (429 or 503 with Retry-After), or the guard refuses: all later, nothing is sent.
+///   A worker waits a moment before it says so, as else it would turn over all that waits in no time
 /// The destructor must not run while a call does.
 expected<std::unique_ptr<runner>> make_http_runner(std::string_view url, http_options options = {});
 

@@ -134,10 +134,9 @@ CAF_TEST(without a secret there is no signature and many items have no trace) {
 CAF_TEST(answers decide) {
   canned next;
   const test_server server([&](const request&) { return next.get(); });
-  const auto target = make_http_runner(server.url());
   const auto outcome = [&](reply said) {
     next.set(std::move(said));
-    return target.value()->run(make_batch({"1", "2"}), {});
+    return run(server.url());  // a target of its own: one that asks for a pause is not called again
   };
   for (const auto* status : {"200 OK", "201 Created", "202 Accepted", "204 No Content"})
     CAF_CHECK(outcome(answer(status)).empty());
@@ -441,4 +440,74 @@ CAF_TEST(the description holds no secret) {
   CAF_CHECK_EQUAL((*make_http_runner("https://joe:s3cret@example.org/a/b?token=s3cret#f"))->describe(),
                   "https://***@example.org/a/b?...");
   CAF_CHECK_EQUAL((*make_http_runner("HTTP://example.org:8080/a"))->describe(), "http://example.org:8080/a");
+}
+
+CAF_TEST(a target that asks for a pause is not called before it is over) {
+  std::atomic<int> calls{0};
+  const test_server server([&](const request&) {
+    return ++calls == 1 ? answer("429 Too Many Requests", "slow down", "Retry-After: 3600\r\n")
+                        : answer("204 No Content");
+  });
+  const auto made = make_http_runner(server.url());
+  const auto& target = *made;
+  CAF_CHECK(contains(shared_text(target->run(make_batch({"1"}), {}), 1, kind::later), "answered 429"));
+  CAF_CHECK(contains(target->restraint(), "it answered 429 with Retry-After"));
+  // A worker stays with it for a second before it says that it comes later.
+  const auto begun = clock_type::now();
+  const auto refused = target->run(make_batch({"1", "2"}), {});
+  CAF_CHECK(clock_type::now() - begun >= 900ms);
+  CAF_CHECK(contains(shared_text(refused, 2, kind::later), "paused for another"));
+  CAF_CHECK(refused[0].delay > 59min);
+  std::stop_source stop;
+  stop.request_stop();
+  run_context stopped;
+  stopped.stop = stop.get_token();
+  shared_text(target->run(make_batch({"1"}), stopped), 1, kind::unhandled);
+  run_context hurried;
+  hurried.deadline = clock_type::now() + 50ms;
+  shared_text(target->run(make_batch({"1"}), hurried), 1, kind::later);  // no attempt is counted for what was not sent
+  CAF_CHECK_EQUAL(calls.load(), 1);
+}
+
+CAF_TEST(a short pause is waited for) {
+  std::atomic<int> calls{0};
+  const test_server server([&](const request&) {
+    return ++calls == 1 ? answer("503 Service Unavailable", {}, "Retry-After: 1\r\n") : answer("204 No Content");
+  });
+  const auto made = make_http_runner(server.url());
+  const auto& target = *made;
+  const auto begun = clock_type::now();
+  CAF_CHECK_EQUAL(target->run(make_batch({"1"}), {}).size(), 1u);
+  CAF_CHECK(target->run(make_batch({"1"}), {}).empty());
+  CAF_CHECK(clock_type::now() - begun >= 1s);
+  CAF_CHECK_EQUAL(calls.load(), 2);
+  CAF_CHECK(target->restraint().empty());
+}
+
+CAF_TEST(a breaker spares a target that fails and what is not sent comes later) {
+  std::atomic<int> calls{0};
+  std::atomic<int> opened{0};
+  const test_server server([&](const request&) {
+    ++calls;
+    return answer("500 Internal Server Error");
+  });
+  http_options o;
+  o.guard.breaker = true;
+  o.guard.seed = 1;
+  o.guard.on_change = [&](http_client::target_change what, const std::string&, std::chrono::milliseconds) {
+    if (what == http_client::target_change::opened) ++opened;
+  };
+  const auto made = make_http_runner(server.url(), o);
+  const auto& target = *made;
+  int failed = 0;
+  int later = 0;
+  while (later == 0 && failed < 1'000) {
+    const auto result = target->run(make_batch({"1"}), {});
+    CAF_REQUIRE_EQUAL(result.size(), 1u);
+    ++(result[0].what == kind::later ? later : failed);
+  }
+  CAF_CHECK_EQUAL(later, 1);
+  CAF_CHECK_EQUAL(calls.load(), failed);
+  CAF_CHECK_EQUAL(opened.load(), 1);
+  CAF_CHECK(contains(target->restraint(), "the breaker is open"));
 }

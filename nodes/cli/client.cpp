@@ -100,6 +100,59 @@ http_answer client::send(const http_call& call) {
   return answer;
 }
 
+namespace {
+
+struct following {
+  CURL* curl = nullptr;
+  const std::function<bool(std::string_view)>& take;
+  std::string refusal{};
+  bool enough = false;
+};
+
+std::size_t take_part(char* data, std::size_t one, std::size_t n, void* into) {
+  auto& f = *static_cast<following*>(into);
+  long status = 0;
+  curl_easy_getinfo(f.curl, CURLINFO_RESPONSE_CODE, &status);
+  if (status != 200) return take(data, one, n, &f.refusal);
+  f.enough = !f.take({data, one * n});
+  return f.enough ? 0 : one * n;
+}
+
+}  // namespace
+
+bool client::follow(const std::string& path, const std::string& last_event_id,
+                    std::function<bool(std::string_view)> take) {
+  auto* curl = static_cast<CURL*>(curl_);
+  curl_easy_reset(curl);
+  char why[CURL_ERROR_SIZE] = "";
+  const auto url = url_ + path;
+  following f{curl, take};
+  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl, CURLOPT_PROXY, "");
+  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, 5'000L);
+  // A node says every 15 s that it lives.
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, 45L);
+  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_part);
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &f);
+  curl_slist* headers = curl_slist_append(nullptr, "Accept: text/event-stream");
+  if (!token_.empty()) headers = curl_slist_append(headers, ("Authorization: Bearer " + token_).c_str());
+  if (!last_event_id.empty()) headers = curl_slist_append(headers, ("Last-Event-ID: " + last_event_id).c_str());
+  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+  const auto code = curl_easy_perform(curl);
+  curl_slist_free_all(headers);
+  if (f.enough) return true;
+  long status = 0;
+  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  if (status != 0 && status != 200) throw stop(exit_refused, words_of({static_cast<int>(status), f.refusal}));
+  if (status == 200) return false;
+  throw stop(exit_no_node, "no node answers at " + url_ + ": " + (why[0] != '\0' ? why : curl_easy_strerror(code)) +
+                               "; start one with `caravan node`, or name another with --node");
+}
+
 nlohmann::ordered_json client::ask(const http_call& call) {
   const auto answer = send(call);
   if (answer.status < 200 || answer.status > 299) throw stop(exit_refused, words_of(answer));

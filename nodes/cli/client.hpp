@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -40,6 +41,10 @@ public:
   http_answer send(const http_call& call);
   /// The JSON of a good answer. Throws stop(exit_refused) with the node's words for any other.
   nlohmann::ordered_json ask(const http_call& call);
+
+  /// Hands on an event stream as it comes, until `take` says no (true is returned) or the stream ends (false). Throws
+  /// stop(exit_no_node) when no node answers, stop(exit_refused) with its words when it refuses.
+  bool follow(const std::string& path, const std::string& last_event_id, std::function<bool(std::string_view)> take);
 
   [[nodiscard]] const std::string& url() const noexcept { return url_; }
 

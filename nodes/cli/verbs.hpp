@@ -13,6 +13,7 @@
   X(lock)                \
   X(cron)                \
   X(cron_preview)        \
+  X(event)               \
   X(cache)               \
   X(limit)               \
   X(top)                 \

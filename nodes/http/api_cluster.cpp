@@ -157,6 +157,7 @@ void drain(const api& a, const request& r, const responder& answer) {
       ask(a.node.system(), q->actor(), move_queue{to->first, by}, ask_patience, [](const expected<ack>&) {});
       moved.push_back({{"queue", name}, {"to", to->first}});
     }
+    a.node.events()->sink().tell(event_topic::cluster_draining, me, dump({{"by", by}, {"moves", moved}}));
     return ordered_json{{"node", me}, {"cordoned", true}, {"moves", moved}};
   });
 }
@@ -165,6 +166,8 @@ void cordon(const api& a, bool on, const responder& answer) {
   const auto places = a.node.shared_places();
   if (places.empty()) return void(answer.reply(alone(a.node)));
   for (const auto& place : places) place->cordon(on);
+  const auto& name = a.node.settings().node.name;
+  a.node.events()->sink().tell(on ? event_topic::cluster_cordoned : event_topic::cluster_uncordoned, name, "{}");
   answer.reply(json_response(dump({{"node", a.node.settings().node.name}, {"cordoned", on}})));
 }
 

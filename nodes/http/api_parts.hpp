@@ -32,6 +32,7 @@ void add_health_routes(api a);
 void add_cache_routes(api a);
 void add_limit_routes(api a);
 void add_lock_routes(api a);
+void add_event_routes(api a);
 void add_metrics_routes(api a);
 void add_store_routes(api a);
 void add_history_routes(api a);

@@ -28,6 +28,7 @@ ordered_json to_json(const queue_info& i) {
           {"paused_until", instant_or_null(i.paused_until)},
           {"trouble", i.trouble},
           {"handler", i.handler},
+          {"restraint", i.restraint},
           {"waiting", i.waiting},
           {"running", i.running},
           {"delayed", i.delayed},

@@ -60,6 +60,8 @@ CARAVAN_ASK(queue_actor, change_job, ack)
 CARAVAN_ASK(queue_actor, move_queue, ack)
 CARAVAN_ASK(worker_pool_actor, get_pool_status, pool_status)
 CARAVAN_ASK(worker_pool_actor, set_max_workers, ack)
+CARAVAN_ASK(event_bus_actor, get_recent_events, event_list)
+CARAVAN_ASK(event_bus_actor, get_event_status, event_status)
 #undef CARAVAN_ASK
 
 }  // namespace caravan::http

@@ -3,6 +3,7 @@
 /// Asking actors from an I/O thread, which must not wait: the answer comes to a function, on a thread of the actor
 /// system. No CAF template leaves ask.cpp, so that the handlers compile fast.
 
+#include "messages/event_actor.hpp"
 #include "messages/queue_actor.hpp"
 
 #include <caravan/error.hpp>
@@ -50,5 +51,9 @@ void ask(caf::actor_system& system, const worker_pool_actor& whom, get_pool_stat
          std::chrono::milliseconds patience, on_answer<pool_status> then);
 void ask(caf::actor_system& system, const worker_pool_actor& whom, set_max_workers what,
          std::chrono::milliseconds patience, on_answer<ack> then);
+void ask(caf::actor_system& system, const event_bus_actor& whom, get_recent_events what,
+         std::chrono::milliseconds patience, on_answer<event_list> then);
+void ask(caf::actor_system& system, const event_bus_actor& whom, get_event_status what,
+         std::chrono::milliseconds patience, on_answer<event_status> then);
 
 }  // namespace caravan::http

@@ -174,6 +174,16 @@ expect 3 'no node answers' queue ls
 start --data-dir data
 expect 0 'bulk .* 1213 ' queue ls
 expect 0 '"delayed": 1' queue inspect mail --json
+expect 1 'begins with' event publish queue.paused
+expect 2 'no JSON' event publish app.deploy '{version'
+expect 0 'published' event publish app.deploy '{"version": 7}' --subject web
+expect 0 'draft' event publish app.deploy --draft
+expect 1 'no pattern' event tail --topic 'a b'
+expect 2 'whole number' event tail --count 0
+expect 0 '"drafts": 1' event ls --json
+expect 0 'app.deploy +1' event ls
+last=$("$caravan" event publish app.before && curl -s "$CARAVAN_NODE/v1/events/recent?topic=app.deploy" | sed 's/.*"id":"\([^"]*\)".*/\1/' | tail -n 1)
+expect 0 'app.before' event tail --topic 'app.#' --after "${last##*$'\n'}" --count 1
 finish
 
 # Schedules need no node.
