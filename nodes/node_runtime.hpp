@@ -3,6 +3,7 @@
 #include "config/ini.hpp"
 #include "config/node_settings.hpp"
 #include "nodes/cache_host.hpp"
+#include "nodes/claim_host.hpp"
 #include "nodes/limit_host.hpp"
 #include "nodes/lock_host.hpp"
 #include "nodes/log.hpp"
@@ -72,6 +73,8 @@ public:
   [[nodiscard]] std::chrono::milliseconds tasks_patience() const;
 
   [[nodiscard]] lock_host& locks() { return *locks_; }
+  /// Jobs for workers outside this process.
+  [[nodiscard]] claim_host& claims() { return *claims_; }
 
   /// Empty: it takes and hands out work. Else what is wrong, one sentence each.
   [[nodiscard]] std::vector<std::string> not_ready() const;
@@ -108,6 +111,7 @@ private:
   std::unique_ptr<caf::actor_system_config> caf_config_;
   std::unique_ptr<caf::actor_system> system_;
   std::unique_ptr<lock_host> locks_;
+  std::unique_ptr<claim_host> claims_;
   std::shared_ptr<cron_host> cron_;
   std::unique_ptr<http::server> http_;
   std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();

@@ -32,6 +32,8 @@ void add_health_routes(api a);
 void add_cache_routes(api a);
 void add_limit_routes(api a);
 void add_lock_routes(api a);
+void add_claim_routes(api a);
+void add_worker_routes(api a);
 
 /// A handler for one queue of this node; answers 404 by itself.
 using queue_handler = std::function<void(const std::shared_ptr<hosted_queue>&, request, responder)>;
