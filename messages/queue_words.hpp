@@ -47,6 +47,8 @@ struct demand {
   pool_id pool = 0;
   std::uint32_t idle = 0;      ///< batches for workers that wait: sent as soon as there is an item
   std::uint32_t prefetch = 0;  ///< batches for workers that are busy: sent only when full
+  std::uint32_t most = 0;      ///< items in one batch of this pool from now on; 0: BATCH_LENGTH
+  bool anew = false;           ///< instead of all room that the pool stated before
 };
 
 /// How a batch ended. Items that `rest` does not name were handled.
@@ -90,6 +92,18 @@ struct queue_totals {
 // ---- requests to a queue ----
 
 struct ack {};
+
+/// What a pool has to say about several of its batches, where it must know whether that counted.
+struct report_batches {
+  pool_id pool = 0;
+  std::vector<batch_done> done;
+  std::vector<std::uint64_t> lost;  ///< whoever had them gave no sign of life: as if their leases had run out
+  std::vector<std::uint64_t> keep;  ///< still worked on: their leases are renewed
+};
+struct batches_reported {
+  bool attached = false;               ///< the queue knows the pool; if not, it has to attach again
+  std::vector<std::uint64_t> refused;  ///< of `done` and `keep`: what is not the pool's any more; nothing changed
+};
 
 /// Asks a queue to keep items, all or none. Answered by push_results, in the same order.
 struct push_items {
@@ -230,9 +244,11 @@ constexpr std::uint32_t wire_version = 1;
 
 // clang-format off
 template <class I> typename I::result_type inspect(I& f, ack&) { return f(); }
-template <class I> typename I::result_type inspect(I& f, demand& x) { return f(x.pool, x.idle, x.prefetch); }
+template <class I> typename I::result_type inspect(I& f, demand& x) { return f(x.pool, x.idle, x.prefetch, x.most, x.anew); }
 template <class I> typename I::result_type inspect(I& f, batch_done& x) { return f(x.pool, x.token, x.rest, x.handed_back, x.idle, x.prefetch); }
 template <class I> typename I::result_type inspect(I& f, renew_leases& x) { return f(x.pool, x.tokens); }
+template <class I> typename I::result_type inspect(I& f, report_batches& x) { return f(x.pool, x.done, x.lost, x.keep); }
+template <class I> typename I::result_type inspect(I& f, batches_reported& x) { return f(x.attached, x.refused); }
 template <class I> typename I::result_type inspect(I& f, push_items& x) { return f(x.items); }
 template <class I> typename I::result_type inspect(I& f, pushed_item& x) { return f(x.id, x.stored, x.repeated); }
 template <class I> typename I::result_type inspect(I& f, push_results& x) { return f(x.items); }

@@ -183,6 +183,7 @@ node_runtime::node_runtime(const node_options& options) : ini_(read_configuratio
     auto opened_locks = lock_host::open({system_.get(), log_.get(), &clock(), settings_.node.name, settings_.locks, sink});
     if (!opened_locks) throw exception(opened_locks.failure());
     locks_ = std::move(*opened_locks);
+    claims_ = std::make_unique<claim_host>(*system_, clock());
     for (const auto& q : settings_.queues) {
       auto handler = runner_of(q, sink);
       if (!handler) throw exception(handler.failure());
@@ -425,8 +426,10 @@ std::size_t node_runtime::stop() {
     if (stopping_) return 0;
     stopping_ = true;
   }
+  if (claims_) claims_->close();  // while workers outside can still say what became of their jobs
   if (http_) http_->stop(2s);
   if (watch_) watch_->stop();
+  if (claims_) claims_->stop();
   std::size_t running = cron_ ? cron_->stop() : 0;
   const auto queues = all();
   std::vector<std::size_t> left(queues.size(), 0);

@@ -3,6 +3,8 @@
 #include "config/ini.hpp"
 #include "config/node_settings.hpp"
 #include "nodes/cache_host.hpp"
+
+#include "nodes/claim_host.hpp"
 #include "nodes/event_host.hpp"
 #include "nodes/limit_host.hpp"
 #include "nodes/lock_host.hpp"
@@ -76,6 +78,8 @@ public:
 
   [[nodiscard]] lock_host& locks() { return *locks_; }
   [[nodiscard]] const std::shared_ptr<event_host>& events() const { return events_; }
+  /// Jobs for workers outside this process.
+  [[nodiscard]] claim_host& claims() { return *claims_; }
 
   /// Empty: it takes and hands out work. Else what is wrong, one sentence each.
   [[nodiscard]] std::vector<std::string> not_ready() const;
@@ -118,6 +122,7 @@ private:
   std::unique_ptr<caf::actor_system_config> caf_config_;
   std::unique_ptr<caf::actor_system> system_;
   std::unique_ptr<lock_host> locks_;
+  std::unique_ptr<claim_host> claims_;
   std::shared_ptr<cron_host> cron_;
   std::unique_ptr<audit_log> audit_;
   std::unique_ptr<node_watch> watch_;

@@ -442,6 +442,14 @@ queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
       self->state.core->on_renew(r, now_of(self), self->state.fx);
       perform(self);
     },
+    [self](report_batches& r) -> caf::result<batches_reported> {
+      for (auto& d : r.done)
+        for (auto& o : d.rest)
+          if (o.what > item_outcome::kind::later) o.what = item_outcome::kind::unhandled;
+      auto said = self->state.core->on_report(r, now_of(self), self->state.fx);
+      perform(self);
+      return said;
+    },
     [self](push_items& p) -> caf::result<push_results> {
       auto promise = self->make_response_promise<push_results>();
       push_or_park(self, std::move(p), promise, self->clock().now() + self->state.parts.settings.push_timeout);

@@ -92,14 +92,14 @@ int run(int argc, char** argv) {
     if (!v.noun.empty()) {
       auto& noun = nouns[v.noun];
       if (!noun) {
-        noun = app.add_subcommand(v.noun, "Verbs for a " + v.noun);
-        noun->require_subcommand(1);
+        noun = app.add_subcommand(v.noun, v.name.empty() ? v.summary : "Verbs for a " + v.noun);
+        noun->require_subcommand(v.name.empty() ? 0 : 1, 1);
       }
       parent = noun;
     }
     auto& p = verbs.emplace_back();
     p.what = &v;
-    p.app = parent->add_subcommand(v.name, v.summary);
+    p.app = v.name.empty() ? parent : parent->add_subcommand(v.name, v.summary);
     if (v.hidden) p.app->group("");
     if (!v.example.empty()) p.app->footer("Example: " + v.example);
     for (const auto& o : v.options) add_option(p, o);
@@ -116,6 +116,7 @@ int run(int argc, char** argv) {
   }
   for (const auto& p : verbs) {
     if (!p.app->parsed()) continue;
+    if (p.what->name.empty() && !p.app->get_subcommands().empty()) continue;  // the noun of another verb
     try {
       const auto given = collect(p);
       const auto code = given.has("--watch") ? watch(*p.what, given) : p.what->run(given);

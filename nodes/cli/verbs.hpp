@@ -10,6 +10,7 @@
   X(queue_control)       \
   X(cluster)             \
   X(job)                 \
+  X(worker)              \
   X(lock)                \
   X(cron)                \
   X(cron_preview)        \

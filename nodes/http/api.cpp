@@ -82,6 +82,8 @@ void add_api(http::server& web, node_runtime& node) {
   http::add_cache_routes(a);
   http::add_limit_routes(a);
   http::add_lock_routes(a);
+  http::add_claim_routes(a);
+  http::add_worker_routes(a);
   http::add_event_routes(a);
   http::add_metrics_routes(a);
   http::add_store_routes(a);

@@ -32,6 +32,8 @@ void add_health_routes(api a);
 void add_cache_routes(api a);
 void add_limit_routes(api a);
 void add_lock_routes(api a);
+void add_claim_routes(api a);
+void add_worker_routes(api a);
 void add_event_routes(api a);
 void add_metrics_routes(api a);
 void add_store_routes(api a);
