@@ -90,7 +90,7 @@ else
   diff "$work/got" "$work/expected" | head
   exit 1
 fi
-echo "HTTP API      $CARAVAN_NODE (the dashboard will be here)"
+echo "HTTP API      $CARAVAN_NODE (dashboard at $CARAVAN_NODE/ui/)"
 
 if [ -t 1 ]; then
   echo "the node stays up; Ctrl-C stops it"

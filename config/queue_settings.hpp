@@ -42,6 +42,8 @@ struct queue_settings {
   std::chrono::milliseconds shutdown_timeout{2000};       ///< SHUTDOWN_TIMEOUT. 0: run what waits once instead
   std::chrono::milliseconds lease{30'000};                ///< LEASE of a batch without a sign of life from its pool
   std::chrono::milliseconds idempotency_window{1'800'000};///< IDEMPOTENCY_WINDOW. How long a push's idempotency key is known
+  std::uint32_t claim_rate = 0;                           ///< CLAIM_RATE, claims a second of one worker outside; 0: no limit
+  std::uint32_t claim_burst = 20;                         ///< CLAIM_BURST >= 1. So many of them at once
   std::size_t max_item_size = 1 << 20;                    ///< MAX_ITEM_SIZE, bytes of one item's payload
 };
 

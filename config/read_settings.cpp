@@ -141,6 +141,8 @@ queue_settings read_queue_keys(reader& in, std::string_view name, const std::fil
   out.shutdown_timeout = in.duration("SHUTDOWN_TIMEOUT");
   out.lease = in.duration("LEASE");
   out.idempotency_window = in.duration("IDEMPOTENCY_WINDOW");
+  out.claim_rate = static_cast<std::uint32_t>(to_size(in.number("CLAIM_RATE")));
+  out.claim_burst = static_cast<std::uint32_t>(to_size(in.number("CLAIM_BURST")));
   out.max_item_size = to_size(in.number("MAX_ITEM_SIZE"));
   return out;
 }

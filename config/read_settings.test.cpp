@@ -74,6 +74,8 @@ CAF_TEST(the registry and the structs have the same defaults) {
   CAF_CHECK(got.shutdown_timeout == plain.shutdown_timeout);
   CAF_CHECK(got.lease == plain.lease);
   CAF_CHECK(got.idempotency_window == plain.idempotency_window);
+  CAF_CHECK_EQUAL(got.claim_rate, plain.claim_rate);
+  CAF_CHECK_EQUAL(got.claim_burst, plain.claim_burst);
   CAF_CHECK_EQUAL(got.max_item_size, plain.max_item_size);
   const auto door = http("");
   const http_settings plain_http;
@@ -110,6 +112,8 @@ WORKER_IDLE = 3s
 SHUTDOWN_TIMEOUT = 0
 LEASE = 5s
 IDEMPOTENCY_WINDOW = 1h
+CLAIM_RATE = 11
+CLAIM_BURST = 12
 MAX_ITEM_SIZE = 2k
 )");
   CAF_CHECK(q.type == queue_type::redis);
@@ -135,6 +139,8 @@ MAX_ITEM_SIZE = 2k
   CAF_CHECK(q.shutdown_timeout == 0s);
   CAF_CHECK(q.lease == 5s);
   CAF_CHECK(q.idempotency_window == 1h);
+  CAF_CHECK_EQUAL(q.claim_rate, 11u);
+  CAF_CHECK_EQUAL(q.claim_burst, 12u);
   CAF_CHECK_EQUAL(q.max_item_size, 2048u);
 }
 

@@ -97,6 +97,9 @@ constexpr key_spec keys[] = {
     {"queue", "LEASE", duration, "30s", "100ms..24h",
      "A batch goes to another pool when its own gave no sign of life for this long"},
     {"queue", "IDEMPOTENCY_WINDOW", duration, "30m", "0s..720h", "How long the idempotency key of a push is known"},
+    {"queue", "CLAIM_RATE", integer, "0", "0..1000000",
+     "Most claims a second of one worker outside; it is told to wait beyond; 0: no limit"},
+    {"queue", "CLAIM_BURST", integer, "20", "1..1000000", "So many claims of one worker may come at once above CLAIM_RATE"},
     {"queue", "MAX_ITEM_SIZE", bytes, "1MiB", "1..1GiB", "Largest item"},
 
     {"cron", "ENABLED", boolean, "true", "", "Run the task when its time comes"},

@@ -35,7 +35,8 @@ using queue_actor =
                    caf::replies_to<flush_queue>::with<ack>, caf::replies_to<purge_queue>::with<purged_count>,
                    caf::replies_to<stop_queue>::with<queue_status>, caf::replies_to<get_queue_status>::with<queue_status>,
                    caf::replies_to<find_job>::with<job_status>, caf::replies_to<list_jobs>::with<job_list>,
-                   caf::replies_to<change_job>::with<ack>, caf::replies_to<move_queue>::with<ack>>;
+                   caf::replies_to<change_job>::with<ack>, caf::replies_to<move_queue>::with<ack>,
+                   caf::replies_to<report_batches>::with<batches_reported>>;
 
 /// Own timer of a pool.
 struct pool_tick {};

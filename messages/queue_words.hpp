@@ -4,6 +4,7 @@
 
 #include "messages/batch.hpp"
 #include "messages/record.hpp"
+#include "messages/time_histogram.hpp"
 
 #include <caravan/error.hpp>
 
@@ -46,6 +47,8 @@ struct demand {
   pool_id pool = 0;
   std::uint32_t idle = 0;      ///< batches for workers that wait: sent as soon as there is an item
   std::uint32_t prefetch = 0;  ///< batches for workers that are busy: sent only when full
+  std::uint32_t most = 0;      ///< items in one batch of this pool from now on; 0: BATCH_LENGTH
+  bool anew = false;           ///< instead of all room that the pool stated before
 };
 
 /// How a batch ended. Items that `rest` does not name were handled.
@@ -89,6 +92,18 @@ struct queue_totals {
 // ---- requests to a queue ----
 
 struct ack {};
+
+/// What a pool has to say about several of its batches, where it must know whether that counted.
+struct report_batches {
+  pool_id pool = 0;
+  std::vector<batch_done> done;
+  std::vector<std::uint64_t> lost;  ///< whoever had them gave no sign of life: as if their leases had run out
+  std::vector<std::uint64_t> keep;  ///< still worked on: their leases are renewed
+};
+struct batches_reported {
+  bool attached = false;               ///< the queue knows the pool; if not, it has to attach again
+  std::vector<std::uint64_t> refused;  ///< of `done` and `keep`: what is not the pool's any more; nothing changed
+};
 
 /// Asks a queue to keep items, all or none. Answered by push_results, in the same order.
 struct push_items {
@@ -171,6 +186,13 @@ struct queue_counts {
   queue_totals totals;
 };
 
+/// How long items waited and ran, since the queue's actor started.
+struct queue_timings {
+  time_histogram wait;         ///< from when it might be handed out until it was; each time it was handed out
+  time_histogram run;          ///< from then until the answer; an item of a batch counts as long as the batch
+  std::uint64_t rejected = 0;  ///< of the items that died: those that a handler rejected
+};
+
 struct queue_status {
   std::string name;
   queue_phase phase = queue_phase::running;
@@ -181,6 +203,7 @@ struct queue_status {
   wall_time oldest_waiting{};  ///< when the item that is next in line was pushed; none: nothing waits
   std::string trouble;         ///< what is wrong with its storage now; empty: nothing
   std::string owner;           ///< the node that hosts it
+  queue_timings timings;
 };
 
 /// The owner of a shared queue is to hand it over to another node. Answered when it has begun.
@@ -221,9 +244,11 @@ constexpr std::uint32_t wire_version = 1;
 
 // clang-format off
 template <class I> typename I::result_type inspect(I& f, ack&) { return f(); }
-template <class I> typename I::result_type inspect(I& f, demand& x) { return f(x.pool, x.idle, x.prefetch); }
+template <class I> typename I::result_type inspect(I& f, demand& x) { return f(x.pool, x.idle, x.prefetch, x.most, x.anew); }
 template <class I> typename I::result_type inspect(I& f, batch_done& x) { return f(x.pool, x.token, x.rest, x.handed_back, x.idle, x.prefetch); }
 template <class I> typename I::result_type inspect(I& f, renew_leases& x) { return f(x.pool, x.tokens); }
+template <class I> typename I::result_type inspect(I& f, report_batches& x) { return f(x.pool, x.done, x.lost, x.keep); }
+template <class I> typename I::result_type inspect(I& f, batches_reported& x) { return f(x.attached, x.refused); }
 template <class I> typename I::result_type inspect(I& f, push_items& x) { return f(x.items); }
 template <class I> typename I::result_type inspect(I& f, pushed_item& x) { return f(x.id, x.stored, x.repeated); }
 template <class I> typename I::result_type inspect(I& f, push_results& x) { return f(x.items); }
@@ -242,7 +267,9 @@ template <class I> typename I::result_type inspect(I& f, job_status& x) { return
 template <class I> typename I::result_type inspect(I& f, job_list& x) { return f(x.jobs); }
 template <class I> typename I::result_type inspect(I& f, queue_totals& x) { return f(x.pushed, x.handled, x.failed, x.returned, x.died, x.removed, x.leases_lost, x.stale_answers, x.redelivered); }
 template <class I> typename I::result_type inspect(I& f, queue_counts& x) { return f(x.waiting, x.running, x.delayed, x.dead, x.totals); }
-template <class I> typename I::result_type inspect(I& f, queue_status& x) { return f(x.name, x.phase, x.paused_until, x.paused_by, x.counts, x.pools, x.oldest_waiting, x.trouble, x.owner); }
+template <class I> typename I::result_type inspect(I& f, time_histogram& x) { return f(x.counts, x.sum); }
+template <class I> typename I::result_type inspect(I& f, queue_timings& x) { return f(x.wait, x.run, x.rejected); }
+template <class I> typename I::result_type inspect(I& f, queue_status& x) { return f(x.name, x.phase, x.paused_until, x.paused_by, x.counts, x.pools, x.oldest_waiting, x.trouble, x.owner, x.timings); }
 template <class I> typename I::result_type inspect(I& f, get_pool_status&) { return f(); }
 template <class I> typename I::result_type inspect(I& f, set_max_workers& x) { return f(x.most); }
 template <class I> typename I::result_type inspect(I& f, stop_pool& x) { return f(x.timeout); }

@@ -44,6 +44,8 @@ void register_messages(caf::actor_system_config& config) {
   config.add_message_type<stop_pool>("caravan.stop_pool");
   config.add_message_type<pool_status>("caravan.pool_status");
   config.add_message_type<move_queue>("caravan.move_queue");
+  config.add_message_type<report_batches>("caravan.report_batches");
+  config.add_message_type<batches_reported>("caravan.batches_reported");
   config.add_message_type<acquire_lock>("caravan.acquire_lock");
   config.add_message_type<lock_granted>("caravan.lock_granted");
   config.add_message_type<cancel_lock>("caravan.cancel_lock");

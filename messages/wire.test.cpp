@@ -63,10 +63,17 @@ batch_result full_rest() {
 }
 job_status full_job() { return {job_phase::purged, full_record(3), wall_time{ms{5}}}; }
 queue_totals full_totals() { return {1, 2, 3, 4, 5, 6, 7, 8, 9}; }
+queue_timings full_timings() {
+  queue_timings t;
+  t.wait.add(1s, 5);
+  t.run.add(100h);
+  t.rejected = 4;
+  return t;
+}
 pool_status full_pool() { return {~0ull, "earth", "exec:sha256sum", 1, 2, 3, -4, "paused"}; }
 queue_status full_queue() {
   return {"mail", queue_phase::stopping, wall_time{ms{1}}, "ann", {1, 2, 3, ~0ull, full_totals()}, 5, wall_time{ms{6}},
-          "the disk is full", "mars"};
+          "the disk is full", "mars", full_timings()};
 }
 
 struct fixture : test_coordinator_fixture<wire_config> {
@@ -153,7 +160,9 @@ CAF_TEST(everything that is registered survives with full and with empty fields)
   both(item_outcome{3, item_outcome::kind::rejected, "never", 2s});
   both(std::vector<std::uint64_t>{1, 0, ~0ull});
   both(ack{});
-  both(demand{~0ull, 2, 3});
+  both(demand{~0ull, 2, 3, 4, true});
+  both(report_batches{7, {batch_done{7, 8, {}, true, 1, 2}}, {9}, {10, 11}});
+  both(batches_reported{true, {12}});
   both(batch_done{1, 2, full_rest(), true, 3, 4});
   both(renew_leases{1, {2, 3}});
   both(push_items{{full_record(1), record{}}});
@@ -337,7 +346,8 @@ CAF_TEST(the names on the wire never change) {
         "job_list", "get_pool_status", "set_max_workers", "stop_pool", "pool_status", "node_hello", "find_queue", "found_queue", "move_queue",
         "task_run_info", "task_info", "task_event", "get_cron_list", "cron_list", "get_cron_history", "cron_history",
         "change_cron", "stop_cron", "event", "event_filter", "event_batch", "subscribe_events", "event_wishes", "get_recent_events",
-        "numbered_event", "event_list", "get_event_status", "event_topic_count", "event_status", "find_events", "found_events"}) {
+        "numbered_event", "event_list", "get_event_status", "event_topic_count", "event_status", "find_events", "found_events",
+        "report_batches", "batches_reported"}) {
     const auto full = std::string("caravan.") + name;
     CAF_CHECK_EQUAL(full + (sys.types().make_value(full) ? "" : " is missing"), full);
   }

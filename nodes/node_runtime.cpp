@@ -9,12 +9,14 @@
 #include "integration/redis/redis_client.hpp"
 #include "integration/redis/redis_nodes.hpp"
 #include "messages/type_ids.hpp"
+#include "nodes/audit_log.hpp"
 #include "nodes/cron_host.hpp"
 #include "nodes/event_body.hpp"
 #include "nodes/foreign_thread.hpp"
 #include "nodes/http/api.hpp"
 #include "nodes/http/server/server.hpp"
 #include "nodes/mesh.hpp"
+#include "nodes/node_watch.hpp"
 #include "nodes/ownership.hpp"
 
 #include <caf/all.hpp>
@@ -181,6 +183,7 @@ node_runtime::node_runtime(const node_options& options) : ini_(read_configuratio
     auto opened_locks = lock_host::open({system_.get(), log_.get(), &clock(), settings_.node.name, settings_.locks, sink});
     if (!opened_locks) throw exception(opened_locks.failure());
     locks_ = std::move(*opened_locks);
+    claims_ = std::make_unique<claim_host>(*system_, clock());
     for (const auto& q : settings_.queues) {
       auto handler = runner_of(q, sink);
       if (!handler) throw exception(handler.failure());
@@ -235,7 +238,10 @@ void node_runtime::start_http() {
   o.access_log = [this](const http::access_entry& a) {
     log_->debug("http", a.path, {{"method", std::string(a.method)}, {"status", std::to_string(a.status)},
                                  {"us", std::to_string(a.took.count())}, {"remote", std::string(a.remote)}});
+    http::note_change(*audit_, a, clock().wall());
   };
+  audit_ = std::make_unique<audit_log>(std::filesystem::path(settings_.node.data_dir) / "audit.jsonl");
+  watch_ = std::make_unique<node_watch>(*this);
   http_ = std::make_unique<http::server>(std::move(o));
   add_api(*http_, *this);
   if (auto ok = http_->start(); !ok) throw exception(ok.failure());
@@ -420,7 +426,10 @@ std::size_t node_runtime::stop() {
     if (stopping_) return 0;
     stopping_ = true;
   }
+  if (claims_) claims_->close();  // while workers outside can still say what became of their jobs
   if (http_) http_->stop(2s);
+  if (watch_) watch_->stop();
+  if (claims_) claims_->stop();
   std::size_t running = cron_ ? cron_->stop() : 0;
   const auto queues = all();
   std::vector<std::size_t> left(queues.size(), 0);

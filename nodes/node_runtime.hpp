@@ -3,6 +3,8 @@
 #include "config/ini.hpp"
 #include "config/node_settings.hpp"
 #include "nodes/cache_host.hpp"
+
+#include "nodes/claim_host.hpp"
 #include "nodes/event_host.hpp"
 #include "nodes/limit_host.hpp"
 #include "nodes/lock_host.hpp"
@@ -32,7 +34,9 @@ namespace http {
 class server;
 }
 
+class audit_log;
 class cron_host;
+class node_watch;
 
 /// What is wrong with the HANDLERs of the configured queues: commands and URLs that no handler can be made of.
 [[nodiscard]] config::problems check_handlers(const config::ini& from);
@@ -74,6 +78,8 @@ public:
 
   [[nodiscard]] lock_host& locks() { return *locks_; }
   [[nodiscard]] const std::shared_ptr<event_host>& events() const { return events_; }
+  /// Jobs for workers outside this process.
+  [[nodiscard]] claim_host& claims() { return *claims_; }
 
   /// Empty: it takes and hands out work. Else what is wrong, one sentence each.
   [[nodiscard]] std::vector<std::string> not_ready() const;
@@ -92,6 +98,9 @@ public:
   [[nodiscard]] caf::actor_system& system() { return *system_; }
   [[nodiscard]] const toolbox::clock& clock() const { return toolbox::real_clock::shared(); }
   [[nodiscard]] std::uint16_t http_port() const;
+  /// While HTTP is served.
+  [[nodiscard]] node_watch& watch() { return *watch_; }
+  [[nodiscard]] audit_log& audit() { return *audit_; }
   [[nodiscard]] std::chrono::system_clock::time_point started_at() const { return started_at_; }
 
 private:
@@ -113,7 +122,10 @@ private:
   std::unique_ptr<caf::actor_system_config> caf_config_;
   std::unique_ptr<caf::actor_system> system_;
   std::unique_ptr<lock_host> locks_;
+  std::unique_ptr<claim_host> claims_;
   std::shared_ptr<cron_host> cron_;
+  std::unique_ptr<audit_log> audit_;
+  std::unique_ptr<node_watch> watch_;
   std::unique_ptr<http::server> http_;
   std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();
 

@@ -94,7 +94,7 @@ void queue_core::on_load_failed(std::uint64_t generation, instant now, queue_eff
 }
 
 void queue_core::on_attach(pool_id pool, pool_kind kind, instant now, queue_effects& fx) {
-  pools_[pool] = {kind, 0, 0, ++serial_, false};
+  pools_[pool] = {kind, 0, 0, 0, ++serial_, false};
   // It lives, and its leases with it. They may have run without a limit until now.
   for (auto& [token, l] : leases_)
     if (l.pool == pool) l.expires = now.steady + settings_.lease;
@@ -118,26 +118,51 @@ void queue_core::on_detach(pool_id pool, const std::string& why, instant now, qu
 void queue_core::on_demand(const demand& d, instant now, queue_effects& fx) {
   const auto it = pools_.find(d.pool);
   if (it == pools_.end()) return;  // it lost its place; it learns that from its monitor and attaches again
+  if (d.anew) it->second.idle = it->second.prefetch = 0;
   it->second.idle += d.idle;
   it->second.prefetch += d.prefetch;
+  it->second.most = d.most;
   it->second.silent = false;
   settle(now, fx);
 }
 
-void queue_core::on_done(const batch_done& done, instant now, queue_effects& fx) {
+bool queue_core::on_done(const batch_done& done, instant now, queue_effects& fx) {
   if (const auto it = pools_.find(done.pool); it != pools_.end()) {
     it->second.idle += done.idle;
     it->second.prefetch += done.prefetch;
     it->second.silent = false;
   }
   const auto it = leases_.find(done.token);
+  bool counts = true;
   if (it != leases_.end() && it->second.pool == done.pool) {
     auto node = leases_.extract(it);
     finish_lease(node.mapped(), done.rest, done.handed_back, now, fx);
   } else if (!late_answer(done, now, fx)) {
     ++totals_.stale_answers;
+    counts = false;
   }
   settle(now, fx);
+  return counts;
+}
+
+batches_reported queue_core::on_report(const report_batches& r, instant now, queue_effects& fx) {
+  batches_reported answer;
+  answer.attached = pools_.contains(r.pool);
+  const auto is_its = [&](std::uint64_t token) {
+    const auto it = leases_.find(token);
+    return it != leases_.end() && it->second.pool == r.pool;
+  };
+  for (const auto& d : r.done)
+    if (d.pool != r.pool || !on_done(d, now, fx)) answer.refused.push_back(d.token);
+  for (const auto token : r.lost) {
+    if (!is_its(token)) continue;
+    auto node = leases_.extract(token);
+    give_up(token, node.mapped(), "its worker is gone", now, fx);
+  }
+  for (const auto token : r.keep)
+    if (!is_its(token)) answer.refused.push_back(token);
+  on_renew({r.pool, r.keep}, now, fx);
+  return answer;
 }
 
 void queue_core::on_renew(const renew_leases& r, instant now, queue_effects& fx) {
@@ -538,9 +563,10 @@ void queue_core::send_batch(pool_id id, pool& to, instant now, queue_effects& fx
   to.last_served = ++serial_;
 
   auto items = std::make_shared<std::vector<record>>();
-  items->reserve(std::min(settings_.batch_length, ready()));
+  const auto most = to.most > 0 ? std::min<std::size_t>(to.most, settings_.batch_length) : settings_.batch_length;
+  items->reserve(std::min(most, ready()));
   lease l;
-  while (ready() > 0 && items->size() < settings_.batch_length) {
+  while (ready() > 0 && items->size() < most) {
     auto r = take_ready();
     if (r.state == record_state::waiting && (!l.lowest || r.id < l.lowest)) l.lowest = r.id;
     if (key_ends_at_start(r)) {
@@ -548,6 +574,8 @@ void queue_core::send_batch(pool_id id, pool& to, instant now, queue_effects& fx
       std::erase_if(returned_, [&](const record& back) { return back.id == r.id; });
     }
     if (!not_restarted_.empty()) not_restarted_.erase(r.id);
+    // What came back without a delay has no time from which it waits again.
+    if (r.attempts == 0 || r.due > r.pushed_at) timings_.wait.add(now.wall - std::max(r.pushed_at, r.due));
     items->push_back(std::move(r));
   }
   fx.room += static_cast<std::ptrdiff_t>(items->size());
@@ -556,6 +584,7 @@ void queue_core::send_batch(pool_id id, pool& to, instant now, queue_effects& fx
   l.pool = id;
   l.items = items;
   l.expires = now.steady + settings_.lease;
+  l.handed_out = now.steady;
   // A renewal moves `expires` only: the check may come early, then it looks for the next one.
   if (to.kind == pool_kind::remote && (!lease_check_at_ || l.expires < *lease_check_at_)) lease_check_at_ = l.expires;
   const auto token = next_token_++;
@@ -624,6 +653,8 @@ void queue_core::finish_lease(lease& l, const batch_result& rest, bool handed_ba
   running_ -= l.items->size();
   unhold(l.lowest);
   const auto& items = *l.items;
+  if (!handed_back)
+    timings_.run.add(std::chrono::duration_cast<time_histogram::duration>(now.steady - l.handed_out), items.size());
   if (rest.empty()) {
     for (const auto& r : items) erase(r, finished_item::kind::handled, now, fx);
     totals_.handled += items.size();
@@ -683,6 +714,7 @@ void queue_core::finish_lease(lease& l, const batch_result& rest, bool handed_ba
       case item_outcome::kind::failed: fail(r, *o, now, fx); break;
       case item_outcome::kind::rejected: {
         ++totals_.failed;
+        ++timings_.rejected;
         auto back = r;
         ++back.attempts;
         back.last_error = o->text.substr(0, error_text_most);

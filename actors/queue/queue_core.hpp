@@ -93,7 +93,9 @@ public:
   /// The pool is gone: its leases end. `why` for people.
   void on_detach(pool_id pool, const std::string& why, instant now, queue_effects& fx);
   void on_demand(const demand& d, instant now, queue_effects& fx);
-  void on_done(const batch_done& done, instant now, queue_effects& fx);
+  /// False: it is none of the pool's any more, and nobody may count on it.
+  bool on_done(const batch_done& done, instant now, queue_effects& fx);
+  batches_reported on_report(const report_batches& r, instant now, queue_effects& fx);
   /// Its leases live on, and what waits goes to the pool if it was thought dead.
   void on_renew(const renew_leases& r, instant now, queue_effects& fx);
   void on_tick(instant now, queue_effects& fx);
@@ -124,6 +126,7 @@ public:
   [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> next_wake(instant now) const;
 
   [[nodiscard]] queue_counts counts() const;
+  [[nodiscard]] const queue_timings& timings() const { return timings_; }
   [[nodiscard]] queue_phase phase() const { return phase_; }
   [[nodiscard]] wall_time paused_until() const { return paused_until_; }
   /// When the item that is next in line was pushed; none: nothing waits.
@@ -142,6 +145,7 @@ private:
     pool_kind kind = pool_kind::local;
     std::uint32_t idle = 0;      ///< workers that wait for a batch
     std::uint32_t prefetch = 0;  ///< full batches it takes while its workers are busy
+    std::uint32_t most = 0;      ///< items in one batch; 0: BATCH_LENGTH
     std::uint64_t last_served = 0;
     bool silent = false;         ///< it let a lease run out: gets nothing until it is heard of again
   };
@@ -149,6 +153,7 @@ private:
     pool_id pool = 0;
     std::shared_ptr<const std::vector<record>> items;
     std::chrono::steady_clock::time_point expires;
+    std::chrono::steady_clock::time_point handed_out;
     item_id lowest;       ///< of its waiting records; 0: none
     bool purged = false;  ///< its items were forgotten while they ran
   };
@@ -238,6 +243,7 @@ private:
   std::vector<finished_item> finished_;  ///< a ring
   std::size_t finished_next_ = 0;
   queue_totals totals_;
+  queue_timings timings_;
   std::mt19937_64 random_;
 };
 

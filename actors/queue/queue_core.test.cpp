@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <numeric>
 
 #include "caf/test/unit_test.hpp"
 
@@ -674,6 +675,48 @@ CAF_TEST(lost leases beyond the limit are forgotten and their late answers are r
   CAF_CHECK_EQUAL(q.counts().totals.stale_answers, 1u);
   q.done(c, {}, 0);
   CAF_CHECK_EQUAL(q.erased, (ids{3}));
+}
+
+CAF_TEST(a report is answered with what did not count) {
+  desk q(plain(1));
+  q.pool(1, 3, pool_kind::remote);
+  q.pool(2, 0, pool_kind::remote);
+  q.push(3);
+  const auto a = q.next(), b = q.next(), c = q.next();
+  const auto report = [&](report_batches r) {
+    auto said = q.core.on_report(r, q.now, q.fx);
+    q.note();
+    return said;
+  };
+  using tokens = std::vector<std::uint64_t>;
+  auto said = report({1, {{1, a.token, {}, false, 0, 0}}, {}, {b.token, 999}});
+  CAF_CHECK(said.attached);
+  CAF_CHECK(said.refused == tokens{999});
+  CAF_CHECK_EQUAL(q.erased, (ids{1}));
+  said = report({1, {{1, a.token, {}, false, 0, 0}}, {}, {}});
+  CAF_CHECK(said.refused == tokens{a.token});
+  said = report({2, {{2, b.token, {}, false, 0, 0}}, {c.token}, {c.token}});  // not this pool's
+  CAF_CHECK((said.refused == tokens{b.token, c.token}));
+  CAF_CHECK_EQUAL(q.counts().running, 2u);
+  (void)report({1, {}, {b.token}, {c.token}});
+  CAF_CHECK_EQUAL(q.counts().running, 1u);
+  CAF_CHECK_EQUAL(q.counts().totals.leases_lost, 1u);
+  CAF_CHECK(!report({3, {}, {}, {}}).attached);
+}
+
+CAF_TEST(a demand may limit the size of batches and replace what was asked for before) {
+  desk q;
+  q.attach(1);
+  q.core.on_demand({1, 3, 0, 1}, q.now, q.fx);
+  q.note();
+  q.push(1);
+  CAF_CHECK_EQUAL(q.next().items, (ids{1}));
+  q.core.on_demand({1, 1, 0, 1, true}, q.now, q.fx);
+  q.note();
+  q.push(3);
+  CAF_CHECK_EQUAL(q.next().items, (ids{2}));
+  CAF_CHECK(q.sent.empty());
+  CAF_CHECK_EQUAL(q.counts().waiting, 2u);
 }
 
 CAF_TEST(a pool that attaches anew keeps its leases and renews them by that) {
@@ -1384,4 +1427,24 @@ CAF_TEST(the oldest waiting item is known) {
   q.pass(1s);
   q.push(1);
   CAF_CHECK(q.core.oldest_waiting() == t);
+}
+
+CAF_TEST(how long items wait and run is counted) {
+  desk q{plain(2)};
+  q.push(2);
+  q.push(1, 4s);
+  q.pass(500ms);
+  q.pool(1, 1);
+  const auto first = q.next();
+  q.pass(3s);
+  q.done(first);  // the pool wants one more
+  q.pass(2s);     // the delayed one is handed out when it is due
+  q.all(q.next(), kind::rejected);
+  const auto& t = q.core.timings();
+  const auto total = [](const time_histogram& h) { return std::accumulate(h.counts.begin(), h.counts.end(), std::uint64_t{0}); };
+  CAF_CHECK_EQUAL(total(t.wait), 3u);
+  CAF_CHECK(t.wait.sum == 1s);  // twice 500 ms; what waits for its time does not wait in line
+  CAF_CHECK_EQUAL(total(t.run), 3u);
+  CAF_CHECK(t.run.sum >= 6s && t.run.sum <= 8s);  // two of one batch count 3 s each
+  CAF_CHECK_EQUAL(t.rejected, 1u);
 }

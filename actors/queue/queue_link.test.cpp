@@ -65,6 +65,10 @@ queue_actor::behavior_type fake_owner(queue_actor::stateful_pointer<owner_state>
       [](const list_jobs&) { return job_list{}; },
       [note](const change_job&) { return note("change"); },
       [note](const move_queue&) { return note("move"); },
+      [note](const report_batches&) {
+        note("report");
+        return batches_reported{true, {}};
+      },
   };
 }
 
@@ -158,6 +162,7 @@ CAF_TEST(everything else goes to an owner that can be reached) {
   CAF_CHECK_EQUAL(must<purged_count>(link, purge_queue{}).count, 7u);
   (void)must<ack>(link, change_job{});
   (void)must<ack>(link, move_queue{});
+  CAF_CHECK(must<batches_reported>(link, report_batches{}).attached);
   (void)must<ack>(link, attach_pool{});
   tell(link, demand{});
   tell(link, batch_done{});
@@ -167,7 +172,7 @@ CAF_TEST(everything else goes to an owner that can be reached) {
   CAF_CHECK_EQUAL(store->count().waiting, 1u);
   auto& asked = deref<std::remove_pointer_t<queue_actor::stateful_pointer<owner_state>>>(owner).state.asked;
   const std::vector<std::string> expected{"pause", "resume", "drain",  "flush", "purge", "change",
-                                          "move",  "attach", "demand", "done",  "renew"};
+                                          "move",  "report", "attach", "demand", "done",  "renew"};
   CAF_CHECK(asked == expected);
 }
 

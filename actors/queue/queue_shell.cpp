@@ -67,6 +67,7 @@ queue_status status_of(pointer self) {
   st.oldest_waiting = s.core->oldest_waiting();
   st.trouble = s.parts.health->text();
   st.owner = s.parts.node;
+  st.timings = s.core->timings();
   return st;
 }
 
@@ -440,6 +441,14 @@ queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
     [self](const renew_leases& r) {
       self->state.core->on_renew(r, now_of(self), self->state.fx);
       perform(self);
+    },
+    [self](report_batches& r) -> caf::result<batches_reported> {
+      for (auto& d : r.done)
+        for (auto& o : d.rest)
+          if (o.what > item_outcome::kind::later) o.what = item_outcome::kind::unhandled;
+      auto said = self->state.core->on_report(r, now_of(self), self->state.fx);
+      perform(self);
+      return said;
     },
     [self](push_items& p) -> caf::result<push_results> {
       auto promise = self->make_response_promise<push_results>();

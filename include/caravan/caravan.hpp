@@ -3,6 +3,7 @@
 /// Everything an application needs.
 
 #include <caravan/cache.hpp>
+#include <caravan/client.hpp>
 #include <caravan/context.hpp>
 #include <caravan/cron.hpp>
 #include <caravan/error.hpp>
@@ -12,3 +13,4 @@
 #include <caravan/locks.hpp>
 #include <caravan/node.hpp>
 #include <caravan/queue.hpp>
+#include <caravan/worker.hpp>

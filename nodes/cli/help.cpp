@@ -7,8 +7,12 @@ namespace caravan::cli {
 
 namespace {
 
+std::string title_of(const verb& v) {
+  return v.noun.empty() ? v.name : v.name.empty() ? v.noun : v.noun + " " + v.name;
+}
+
 std::string usage_of(const verb& v) {
-  std::string text = "caravan " + (v.noun.empty() ? "" : v.noun + " ") + v.name;
+  auto text = "caravan " + title_of(v);
   for (const auto& o : v.options) {
     const bool operand = !o.name.starts_with('-');
     const auto shown = o.name + (o.value.empty() ? "" : " " + o.value);
@@ -40,7 +44,7 @@ void print_page() {
   print_options(common_options(talks_to::node));
   for (const auto& v : all_verbs()) {
     if (v.hidden) continue;
-    const auto title = (v.noun.empty() ? "" : v.noun + " ") + v.name;
+    const auto title = title_of(v);
     std::printf("## %s\n\n%s\n\n    %s\n\n", title.c_str(), v.summary.c_str(), usage_of(v).c_str());
     if (!v.options.empty()) print_options(v.options);
     if (!v.more.empty()) std::printf("%s\n\n", v.more.c_str());
@@ -56,7 +60,7 @@ exit_code run_help(const arguments& given) {
   }
   for (const auto& v : all_verbs())
     if (!v.hidden)
-      std::printf("  %-16s %s\n", ((v.noun.empty() ? "" : v.noun + " ") + v.name).c_str(), v.summary.c_str());
+      std::printf("  %-16s %s\n", title_of(v).c_str(), v.summary.c_str());
   std::printf("\ncaravan VERB --help tells more.\n");
   return exit_done;
 }

@@ -124,7 +124,7 @@ exit_code run_node(const arguments& given) {
     const auto& s = q->settings();
     longest = std::max(longest, s.shutdown_timeout > 0ms ? s.shutdown_timeout : 60'000ms);  // 0: it works the rest off
   }
-  longest += node->tasks_patience();
+  longest += node->tasks_patience() + node->claims().patience();
   stop_node(std::move(node), longest, signals);
 }
 

@@ -1,6 +1,7 @@
 // The only file that includes CLI11, which costs 10 s to compile.
 #include "nodes/cli/parser.hpp"
 
+#include "nodes/cli/live_screen.hpp"
 #include "nodes/cli/verbs.hpp"
 
 #include <CLI/CLI.hpp>
@@ -65,6 +66,17 @@ arguments collect(const parsed_verb& v) {
   return given;
 }
 
+exit_code watch(const verb& v, const arguments& given) {
+  using namespace std::chrono_literals;
+  live_screen screen;
+  for (;;) {
+    screen.begin();
+    if (const auto code = v.run(given); code != exit_done) return code;
+    if (!screen.show_for(2s)) return exit_done;
+    if (!screen.is_terminal()) std::printf("\n");
+  }
+}
+
 }  // namespace
 
 int run(int argc, char** argv) {
@@ -80,14 +92,14 @@ int run(int argc, char** argv) {
     if (!v.noun.empty()) {
       auto& noun = nouns[v.noun];
       if (!noun) {
-        noun = app.add_subcommand(v.noun, "Verbs for a " + v.noun);
-        noun->require_subcommand(1);
+        noun = app.add_subcommand(v.noun, v.name.empty() ? v.summary : "Verbs for a " + v.noun);
+        noun->require_subcommand(v.name.empty() ? 0 : 1, 1);
       }
       parent = noun;
     }
     auto& p = verbs.emplace_back();
     p.what = &v;
-    p.app = parent->add_subcommand(v.name, v.summary);
+    p.app = v.name.empty() ? parent : parent->add_subcommand(v.name, v.summary);
     if (v.hidden) p.app->group("");
     if (!v.example.empty()) p.app->footer("Example: " + v.example);
     for (const auto& o : v.options) add_option(p, o);
@@ -104,8 +116,10 @@ int run(int argc, char** argv) {
   }
   for (const auto& p : verbs) {
     if (!p.app->parsed()) continue;
+    if (p.what->name.empty() && !p.app->get_subcommands().empty()) continue;  // the noun of another verb
     try {
-      const auto code = p.what->run(collect(p));
+      const auto given = collect(p);
+      const auto code = given.has("--watch") ? watch(*p.what, given) : p.what->run(given);
       if (std::fflush(stdout) != 0) throw stop(exit_refused, "standard output cannot be written");
       return code;
     } catch (const stop& s) {

@@ -58,6 +58,18 @@ exit_code run_flush(const arguments& given) {
 }
 
 exit_code run_purge(const arguments& given) {
+  if (given.has("--dry-run")) {
+    client node(given);
+    const auto q = node.ask({"GET", "/v1/queues/" + segment(given.get("QUEUE"))});
+    const auto state = given.get("--state");
+    if (!q.contains(state) || (state != "waiting" && state != "delayed" && state != "dead"))
+      throw stop(exit_usage, "--state " + state + ": there are waiting, delayed and dead");
+    if (given.has("--json"))
+      print_json({{"would_purge", q[state]}});
+    else
+      std::printf("%s: would forget %s %s items\n", clean(given.get("QUEUE")).c_str(), q[state].dump().c_str(), state.c_str());
+    return exit_done;
+  }
   if (!given.has("--yes"))
     throw stop(exit_usage, "purge forgets all " + given.get("--state") + " items of queue \"" + given.get("QUEUE") +
                                "\" for good; add --yes if that is meant");
@@ -109,7 +121,7 @@ std::vector<verb> queue_control_verbs() {
       {"queue",
        "purge",
        "Forgets all items of one state.",
-       {queue_operand(), {"--state", "STATE", "waiting, delayed or dead", times::once}, {"--yes", "", "It is meant"}},
+       {queue_operand(), {"--state", "STATE", "waiting, delayed or dead", times::once}, {"--yes", "", "It is meant"}, {"--dry-run", "", "Only says how many there are"}},
        "caravan queue purge mail --state dead --yes",
        run_purge,
        talks_to::node},

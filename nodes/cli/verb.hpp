@@ -66,7 +66,7 @@ enum class talks_to : unsigned char {
 
 struct verb {
   std::string noun;     ///< "queue"; empty: the verb stands alone
-  std::string name;     ///< "ls"
+  std::string name;     ///< "ls"; empty: the noun alone is the verb, and comes before its others
   std::string summary;  ///< one sentence
   std::vector<option> options;
   std::string example;  ///< a line that works

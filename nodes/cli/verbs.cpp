@@ -24,6 +24,9 @@ const std::vector<verb>& all_verbs() {
 #define CARAVAN_ADD(file) add(file##_verbs());
     CARAVAN_VERBS(CARAVAN_ADD)
 #undef CARAVAN_ADD
+    for (auto& v : all)
+      if (v.name == "ls" && v.peer == talks_to::node)
+        v.options.push_back({"--watch", "", "Shows it again every 2 s, until q or Ctrl-C"});
     return all;
   }();
   return verbs;

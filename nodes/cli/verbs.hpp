@@ -10,13 +10,17 @@
   X(queue_control)       \
   X(cluster)             \
   X(job)                 \
+  X(worker)              \
   X(lock)                \
   X(cron)                \
   X(cron_preview)        \
   X(event)               \
   X(cache)               \
   X(limit)               \
+  X(top)                 \
+  X(check)               \
   X(config)              \
+  X(completion)          \
   X(bench)               \
   X(bench_lock)          \
   X(help)

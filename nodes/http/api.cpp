@@ -5,6 +5,9 @@
 #include "nodes/http/api_parts.hpp"
 #include "nodes/node_runtime.hpp"
 
+#include <cstdint>
+#include <cstdio>
+
 namespace caravan {
 
 namespace http {
@@ -33,6 +36,18 @@ void change_route(api a, std::string_view method, std::string_view pattern, role
     }
     h(std::move(r), std::move(answer));
   });
+}
+
+response unless_known(const request& r, response answer) {
+  std::uint64_t hash = 14695981039346656037u;  // FNV-1a
+  for (const unsigned char c : answer.body) hash = (hash ^ c) * 1099511628211u;
+  char tag[40];
+  std::snprintf(tag, sizeof tag, "W/\"%016llx\"", static_cast<unsigned long long>(hash));
+  const auto known = r.header("If-None-Match").value_or("");
+  if (known.find(tag) != std::string_view::npos) answer = {.status = 304, .content_type = {}};
+  answer.headers.push_back({"ETag", tag});
+  answer.headers.push_back({"Cache-Control", "no-cache"});
+  return answer;
 }
 
 std::string who(const request& r) { return r.header("Authorization") ? r.remote + " (admin token)" : r.remote; }
@@ -67,7 +82,15 @@ void add_api(http::server& web, node_runtime& node) {
   http::add_cache_routes(a);
   http::add_limit_routes(a);
   http::add_lock_routes(a);
+  http::add_claim_routes(a);
+  http::add_worker_routes(a);
   http::add_event_routes(a);
+  http::add_metrics_routes(a);
+  http::add_store_routes(a);
+  http::add_history_routes(a);
+  http::add_audit_routes(a);
+  http::add_ui_routes(a);
+  http::add_openapi_routes(a);
 }
 
 }  // namespace caravan

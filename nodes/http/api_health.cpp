@@ -28,6 +28,10 @@ constexpr std::string_view front_page =
     "  GET    /v1/locks                          all locks\n"
     "  POST   /v1/locks/{key}/acquire|extend|release\n"
     "  GET    /v1/node                           this node\n"
+    "  GET    /v1/history, /v1/store, /v1/audit  rates over time, storages, who changed what\n"
+    "  GET    /v1/openapi.json                   all of it for programs\n"
+    "  GET    /metrics                           for Prometheus\n"
+    "  GET    /ui/                               the dashboard\n"
     "  GET    /healthz, /readyz                  for supervisors and load balancers\n"
     "\n"
     "  curl -d '{\"payload\": {\"to\": \"ann@example.org\"}}' http://HOST/v1/queues/mail/jobs\n"
@@ -44,8 +48,12 @@ ordered_json overload_json(const server& web) {
 }  // namespace
 
 void add_health_routes(api a) {
-  a.web.route("GET", "/", role::anyone,
-              [](const request&, const responder& answer) { answer.reply(text_response(std::string(front_page))); });
+  a.web.route("GET", "/", role::anyone, [](const request& r, const responder& answer) {
+    if (r.header("Accept").value_or("").find("text/html") != std::string_view::npos)
+      answer.reply({.status = 302, .content_type = {}, .headers = {{"Location", "ui/"}}});  // a browser
+    else
+      answer.reply(text_response(std::string(front_page)));
+  });
 
   a.web.route("GET", "/healthz", role::anyone,
               [](const request&, const responder& answer) { answer.reply(text_response("ok\n")); });

@@ -132,15 +132,6 @@ void push(const api& a, request r, const responder& answer) {
 
 // ---- jobs ----
 
-void put_payload(ordered_json& into, const std::string& payload) {
-  if (payload.empty()) return;  // finished
-  const auto value = parse_json(payload);
-  if (value)
-    into["payload"] = ordered_json(*value);
-  else
-    into["payload_base64"] = base64(payload);
-}
-
 ordered_json to_json(const hosted_queue& q, const job_status& st) {
   const auto j = to_job_info(st);
   ordered_json out{{"id", id_text(q, j.id)}, {"queue", q.name()}, {"state", j.state}};

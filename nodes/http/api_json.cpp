@@ -232,6 +232,15 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
+void put_payload(ordered_json& into, const std::string& payload) {
+  if (payload.empty()) return;
+  const auto value = parse_json(payload);
+  if (value)
+    into["payload"] = ordered_json(*value);
+  else
+    into["payload_base64"] = base64(payload);
+}
+
 std::string with_nearest(std::string_view word, std::span<const std::string_view> candidates) {
   auto text = "\"" + std::string(word.substr(0, 128)) + "\"";
   if (const auto near = config::nearest(word, candidates); !near.empty())

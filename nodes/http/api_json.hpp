@@ -60,6 +60,9 @@ private:
 
 [[nodiscard]] std::string base64(std::string_view bytes);
 
+/// Adds "payload", or "payload_base64" for one that is no JSON text; nothing for an empty one, whose job is finished.
+void put_payload(ordered_json& into, const std::string& payload);
+
 /// `word` with what it probably means: "\"dely\" (did you mean \"delay\"?)".
 [[nodiscard]] std::string with_nearest(std::string_view word, std::span<const std::string_view> candidates);
 

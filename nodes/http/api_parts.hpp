@@ -32,7 +32,19 @@ void add_health_routes(api a);
 void add_cache_routes(api a);
 void add_limit_routes(api a);
 void add_lock_routes(api a);
+void add_claim_routes(api a);
+void add_worker_routes(api a);
 void add_event_routes(api a);
+void add_metrics_routes(api a);
+void add_store_routes(api a);
+void add_history_routes(api a);
+void add_audit_routes(api a);
+void add_ui_routes(api a);
+/// After all others: it lists what there is.
+void add_openapi_routes(api a);
+
+/// An answer that a client which has it already need not get again: 304 for its ETag.
+[[nodiscard]] response unless_known(const request& r, response answer);
 
 /// A handler for one queue of this node; answers 404 by itself.
 using queue_handler = std::function<void(const std::shared_ptr<hosted_queue>&, request, responder)>;

@@ -73,7 +73,7 @@ void ask_info(const api& a, const queue_ptr& q, const std::function<void(expecte
 }
 
 // Answers with all queues when the last one has answered; one that fails is listed with its trouble.
-void list_queues(const api& a, const responder& answer) {
+void list_queues(const api& a, const request& r, const responder& answer) {
   struct gathering {
     std::vector<queue_info> infos;
     std::atomic<std::size_t> missing;
@@ -84,10 +84,11 @@ void list_queues(const api& a, const responder& answer) {
     return;
   }
   const auto all = std::make_shared<gathering>();
+  const auto known = std::make_shared<const request>(r);
   all->infos.resize(queues.size());
   all->missing = queues.size();
   for (std::size_t n = 0; n < queues.size(); ++n) {
-    ask_info(a, queues[n], [all, n, answer, q = queues[n]](expected<queue_info> i) {
+    ask_info(a, queues[n], [all, n, answer, known, q = queues[n]](expected<queue_info> i) {
       auto& mine = all->infos[n];
       if (i) {
         mine = std::move(*i);
@@ -101,7 +102,7 @@ void list_queues(const api& a, const responder& answer) {
       if (--all->missing > 0) return;
       auto list = ordered_json::array();
       for (const auto& x : all->infos) list.push_back(to_json(x));
-      answer.reply(json_response(dump({{"queues", std::move(list)}})));
+      answer.reply(unless_known(*known, json_response(dump({{"queues", std::move(list)}}))));
     });
   }
 }
@@ -226,7 +227,7 @@ void scale(const api& a, const queue_ptr& q, const request& r, const responder& 
 
 void add_queue_routes(api a) {
   a.web.route("GET", "/v1/queues", role::read,
-              [a](const request&, const responder& answer) { list_queues(a, answer); });
+              [a](const request& r, const responder& answer) { list_queues(a, r, answer); });
 
   a.web.route("GET", "/v1/queues/{queue}", role::read,
               on_queue(a, [a](const queue_ptr& q, const request&, const responder& answer) {

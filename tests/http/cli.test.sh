@@ -49,6 +49,16 @@ expect 0 'LENGTH' config explain queue.LENGTH
 expect 1 'LENGTH' config explain LENGHT
 expect 0 'no problems' config check
 expect 0 'DATA_DIR' config show
+expect 0 'complete -F _caravan caravan' completion bash
+expect 0 '#compdef caravan' completion zsh
+expect 2 'bash and zsh' completion fish
+# What bash would offer.
+offered() { bash -c 'caravan() { :; }; . /dev/stdin; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _caravan; echo "${COMPREPLY[@]}"' - "$@" < <("$caravan" completion bash); }
+for line in 'caravan que:queue' 'caravan queue pau:pause' 'caravan queue pause --unt:--until' 'caravan push --del:--delay'; do
+  checks=$((checks + 1))
+  # shellcheck disable=SC2086
+  [ "$(offered ${line%:*})" = "${line#*:}" ] || fail "completion of ${line%:*}: $(offered ${line%:*})"
+done
 expect 2 'cannot be read|does not exist|no such|not found|there is no' config check --config missing.ini
 printf '[http]\nADDR = 0.0.0.0:0\n[queue.mail]\nLENGTH = abc\n' >bad.ini
 expect 1 'bad.ini:4: error: \[queue.mail\] LENGTH' config check --config bad.ini
@@ -136,6 +146,24 @@ expect 0 'draining' queue drain mail
 expect 0 'running' queue resume mail
 expect 2 '--yes' queue purge mail --state waiting
 expect 1 'state' queue purge mail --state gone --yes
+expect 0 'mail: would forget 4 waiting items' queue purge mail --state waiting --dry-run
+expect 0 '"would_purge": 4' queue purge mail --state waiting --dry-run --json
+expect 2 'waiting, delayed and dead' queue purge mail --state gone --dry-run
+expect 0 'CARAVAN OK - nothing is wrong \| .*.mail waiting.=4' check
+expect 1 'CARAVAN WARNING - mail: waiting 4 ' check --queue mail --warn-waiting 3 --critical-waiting 4
+expect 2 'CARAVAN CRITICAL - mail: waiting 4 ' check --queue mail --critical-waiting 3
+expect 2 'CRITICAL - there is no queue "mial"' check --queue mial
+expect 2 'CRITICAL - 1 nodes are up, not 2' check --nodes 2
+expect 2 'CRITICAL - no node answers' check --node http://127.0.0.1:9
+expect 2 'whole number' check --warn-dead few
+expect 0 '"verdict": "OK"' check --json
+expect 0 'mail +running .* 4 +0 +1 ' top --once
+expect 0 '"queues"' top --once --json
+expect 2 '200ms' top --every 1ms
+# A watch goes on until it is told to stop.
+checks=$((checks + 1))
+timeout --preserve-status -s INT 3 "$caravan" queue ls --watch >watched 2>&1 || fail "watch: exit code $?: $(cat watched)"
+[ "$(grep -c '^QUEUE' watched)" -ge 1 ] || fail "watch: $(cat watched)"
 expect 0 'mail: 4 items forgotten' queue purge mail --state waiting --yes
 expect 0 '"waiting": 0' queue inspect mail --json
 

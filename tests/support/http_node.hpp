@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,8 +39,13 @@ inline std::size_t take_text(char* data, std::size_t one, std::size_t n, void* i
 /// A node in this process with its API, and an HTTP client.
 class http_node {
 public:
-  explicit http_node(const std::string& more = {})
+  /// `prepare` is called with the data folder before the node starts.
+  explicit http_node(const std::string& more = {}, const std::function<void(const std::filesystem::path&)>& prepare = {})
       : node_([&] {
+          if (prepare) {
+            std::filesystem::create_directories(folder_.path() / "data");
+            prepare(folder_.path() / "data");
+          }
           node_options o;
           o.config_text = "[node]\nNAME = tester\nAUTO_CREATE = true\n[http]\nADDR = 127.0.0.1:0\n" + more;
           o.data_dir = folder_.path().string() + "/data";

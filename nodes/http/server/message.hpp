@@ -18,6 +18,8 @@ enum class role : std::uint8_t { anyone, read, push, work, admin };
 
 [[nodiscard]] std::string_view to_string(role r) noexcept;
 
+inline constexpr role all_roles[] = {role::read, role::push, role::work, role::admin};
+
 /// The roles one token was given.
 class role_set {
 public:

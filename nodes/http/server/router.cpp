@@ -52,6 +52,7 @@ void router::add(std::string_view method, std::string_view pattern, role needed,
   const auto added =
       at->methods.emplace(std::string{method}, route_target{needed, std::move(call), std::move(names)}).second;
   if (!added) refuse(pattern, "is there already for " + std::string{method});
+  list_.push_back({std::string{method}, std::string{pattern}, needed});
 }
 
 /// Walks the tree, literal segments first, and steps back when a branch has the path but not the method.

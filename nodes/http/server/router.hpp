@@ -30,6 +30,7 @@ class router {
 public:
   /// Throws caravan::exception for a pattern that is malformed or taken.
   void add(std::string_view method, std::string_view pattern, role needed, handler call);
+  [[nodiscard]] const std::vector<route_entry>& list() const noexcept { return list_; }
   [[nodiscard]] route_match find(std::string_view method, std::string_view path) const;
 
 private:
@@ -41,6 +42,7 @@ private:
   };
   struct search;
   node root_;
+  std::vector<route_entry> list_;
 };
 
 }  // namespace caravan::http

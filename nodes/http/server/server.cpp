@@ -226,6 +226,8 @@ void server::route(std::string_view method, std::string_view pattern, role neede
   engine_->routes.add(method, pattern, needed, std::move(h));
 }
 
+const std::vector<route_entry>& server::routes() const noexcept { return engine_->routes.list(); }
+
 expected<void> server::start() { return engine_->start(); }
 
 std::uint16_t server::port() const noexcept { return engine_->port; }

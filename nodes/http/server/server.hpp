@@ -43,6 +43,15 @@ struct access_entry {
   std::chrono::microseconds took{0};  ///< from the whole request read to the last byte handed to the kernel
   std::uint64_t bytes = 0;            ///< sent, headers included
   std::string_view remote;
+  role needed = role::anyone;  ///< by the route; anyone when there was none
+  role_set granted{};          ///< what the caller may do
+};
+
+/// A route as it was registered.
+struct route_entry {
+  std::string method;
+  std::string pattern;
+  role needed = role::admin;
 };
 
 /// How much is worked on at once. What comes beyond waits in a line; a line whose oldest request waits longer than
@@ -166,6 +175,9 @@ public:
   /// Before start(). "{name}" takes one path segment, decoded, so an encoded '/' is part of it; a last "{name...}"
   /// takes the rest. A literal segment wins over a name. GET serves HEAD. Throws caravan::exception for a bad pattern.
   void route(std::string_view method, std::string_view pattern, role needed, handler h);
+
+  /// All of them, in the order in which they were added.
+  [[nodiscard]] const std::vector<route_entry>& routes() const noexcept;
 
   /// Refuses with conflict (address in use), invalid_argument (address, TLS files), forbidden (low port).
   expected<void> start();

@@ -518,7 +518,8 @@ void session::cut() { close(); }
 
 void session::log_access() {
   const auto took = began_ == clock::time_point{} ? clock::duration{0} : clock::now() - began_;
-  engine_.log({method_, path_, status_, std::chrono::duration_cast<std::chrono::microseconds>(took), sent_, remote_});
+  engine_.log({method_, path_, status_, std::chrono::duration_cast<std::chrono::microseconds>(took), sent_, remote_,
+               target_ ? target_->needed : role::anyone, request_.granted});
   sent_ = 0;
   status_ = 0;
 }
