@@ -177,7 +177,10 @@ private:
     secure_->async_handshake(side_ == side::door ? asio::ssl::stream_base::server : asio::ssl::stream_base::client,
                              [this, self = shared_from_this()](error_code ec) {
                                if (over_) return;
-                               if (ec) return fail({errc::forbidden, tls_trouble(secure_->native_handle(), ec)});
+                               if (ec) {
+                                 silent_ = SSL_in_before(secure_->native_handle()) != 0;
+                                 return fail({errc::forbidden, tls_trouble(secure_->native_handle(), ec)});
+                               }
                                talk();
                              });
   }

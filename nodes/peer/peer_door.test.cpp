@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -261,6 +262,19 @@ CAF_TEST(who says nothing is sent away at the deadline and one who only looked i
   const auto complaint = earth.complaint();
   CAF_CHECK(complaint.find("no greeting within 50 ms") != std::string::npos);
   CAF_CHECK_EQUAL(earth.door.strangers(), 0u);
+
+  const certificates made("earth");
+  for (const auto& tls : {peer_tls{}, made.of("earth")}) {
+    guarded quiet("earth", tls);
+    for (int i = 0; i < 20; ++i) ::close(plain_connect(quiet.door.port()));
+    const int loud = plain_connect(quiet.door.port());
+    send_all(loud, "GET / HTTP/1.1\r\n\r\n");
+    CAF_CHECK(read_all(loud).find("caravan") == std::string::npos);
+    ::close(loud);
+    const auto text = quiet.complaint();
+    CAF_CHECK_EQUAL(std::count(text.begin(), text.end(), '\n'), 1);
+    CAF_CHECK(text.find("before)") == std::string::npos);
+  }
 }
 
 CAF_TEST(many strangers do not keep a node out) {
