@@ -170,7 +170,8 @@ std::string number_of(const json& w, const char* name) {
 exit_code run_ls(const arguments& given) {
   auto all = json::array();
   on_every_node(given, [&](client& node) {
-    for (const auto& w : node.ask({.path = "/v1/workers"})["workers"]) all.push_back(w);
+    const auto answer = node.ask({.path = "/v1/workers"});
+    for (const auto& w : answer["workers"]) all.push_back(w);
   });
   if (given.has("--json")) {
     print_json({{"workers", all}});

@@ -210,6 +210,28 @@ out=$("$caravan" queue ls --token s3cret-wrong 2>&1; "$caravan" config show --co
 case $out in *s3cret*) fail "a token was printed: $out" ;; esac
 finish
 
+# A worker of its own: it handles, obeys, and ends when told to.
+printf '[node]\nDATA_DIR = outside\n[http]\nADDR = 127.0.0.1:0\n[queue.mail]\nTYPE = channel\n' >outside.ini
+start --config outside.ini
+expect 2 'a worker needs --join' worker
+expect 2 'is no address of a node' worker --join ftp://x --queue mail --handler exec:cat
+expect 2 'is no handler' worker --join x:1 --queue mail --handler cat
+expect 2 '1 to 10000' worker --join x:1 --queue mail --handler exec:cat --concurrency 0
+expect 1 'told this node nothing of itself' worker quiet ann
+"$caravan" worker --join "$CARAVAN_NODE" --queue mail --handler "exec:sh -c 'cat >> handled'" --name ann >worker.out 2>&1 &
+worker=$!
+expect 0 '^mail\.' push mail '"letter"'
+for _ in $(seq 200); do grep -q letter handled 2>/dev/null && "$caravan" worker ls | grep -q '^ann' && break; sleep 0.05; done
+expect 0 '^ann +worker .* mail .*:[0-9]+ +run' worker ls
+expect 0 '"kind": "worker"' worker ls --json
+expect 0 'handle 3 at once' worker scale ann 3
+expect 0 'claim nothing more' worker quiet ann
+expect 0 'is to stop' worker stop ann
+checks=$((checks + 1))
+wait "$worker" || fail "worker stop: exit code $?: $(cat worker.out)"
+grep -q '1 handled' worker.out || fail "the worker's last line: $(cat worker.out)"
+finish
+
 # A handler is not asked twice for what it did, and a second signal ends at once.
 printf '[node]\nDATA_DIR = slow\n[http]\nADDR = 127.0.0.1:0\n[queue.slow]\nHANDLER = exec:sleep 30\nSHUTDOWN_TIMEOUT = 20s\n' >slow.ini
 start --config slow.ini
