@@ -61,6 +61,8 @@ struct cluster_settings {
   std::string tls_key;                            ///< TLS_KEY, absolute
   std::string tls_ca;                             ///< TLS_CA, absolute
   std::chrono::milliseconds owner_lease{10'000};  ///< OWNER_LEASE
+  std::vector<std::string> join;                  ///< JOIN, each HOST:PORT
+  bool joins = false;                             ///< JOIN is set: a cluster without Redis
 };
 
 /// A whole file.

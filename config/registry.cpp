@@ -120,6 +120,9 @@ constexpr key_spec keys[] = {
 
     {"cluster", "ADDR", address, "127.0.0.1:0", "HOST:PORT",
      "Where other nodes reach this one; port 0 takes any free one. Beyond loopback only with TLS"},
+    {"cluster", "JOIN", text, "", "HOST:PORT[,HOST:PORT...] | self",
+     "Without Redis: addresses (ADDR) of other nodes, of which one must live for this node to find all. self: it waits for "
+     "others to join it. Queues of TYPE = level and channel then have one home, and every node answers for them"},
     {"cluster", "TLS_CERT", path, "", "", "This node's certificate, for connections between nodes; PEM. All three, or none"},
     {"cluster", "TLS_KEY", path, "", "", "Its private key; PEM"},
     {"cluster", "TLS_CA", path, "", "", "The CA that signs the certificates of all nodes, and of nobody else; PEM"},

@@ -2,6 +2,7 @@
 
 /// The way from this node to the others.
 
+#include "messages/node_actor.hpp"
 #include "messages/queue_actor.hpp"
 
 #include <caravan/error.hpp>
@@ -52,6 +53,12 @@ public:
     mesh_tls tls;
     /// The actor of a queue that this node owns; null when it does not. Called on an actor's thread, must not block.
     std::function<queue_actor(const std::string&)> own_queue;
+    /// Nodes that joined by address: what another tells is answered with what this one tells. Likewise. Empty: refused.
+    std::function<member_report(const member_report&)> exchange = {};
+    /// Who takes the steps of a move of this queue to this node; null: nobody. Likewise.
+    std::function<move_target_actor(const std::string& queue)> move_target = {};
+    /// What this node decided about a move away from it. Likewise.
+    std::function<move_decision(const ask_move&)> decision = {};
   };
   /// Throws caravan::exception when the port is taken or TLS is missing where it is needed.
   mesh(caf::actor_system& system, options o);
@@ -68,6 +75,10 @@ public:
   /// before `delay` has passed.
   void find(mesh_peer peer, std::string queue, std::chrono::milliseconds delay,
             std::function<void(expected<queue_actor>)> answer);
+
+  /// A way to whatever node listens at "HOST:PORT". Blocks, up to 4 s and what the resolver takes: for threads of their
+  /// own. That it answers is not proved yet.
+  [[nodiscard]] expected<node_actor> connect(const std::string& address);
 
 private:
   class impl;

@@ -127,6 +127,7 @@ queue_link_actor::behavior_type queue_link_behavior(pointer self, link_parts par
       [self](const list_jobs& l) -> caf::result<job_list> { return forward<job_list>(self, l); },
       [self](const change_job& c) -> caf::result<ack> { return forward<ack>(self, c); },
       [self](const move_queue& m) -> caf::result<ack> { return forward<ack>(self, m); },
+      [self](const find_key& k) -> caf::result<found_key> { return forward<found_key>(self, k); },
       [self](set_owner& o) {
         auto& s = self->state;
         if (s.handle) self->demonitor(s.handle.address());

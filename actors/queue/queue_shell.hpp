@@ -35,6 +35,8 @@ struct queue_parts {
   std::function<void()> on_fenced;
   /// A shared storage: begins to hand the queue over. Must not block. May be empty: it cannot move.
   std::function<expected<void>(const move_queue&)> on_move;
+  /// It came from another node: what that one knew, and its pools.
+  std::shared_ptr<const frozen_queue> came_with;
 };
 
 struct queue_shell_state {
@@ -64,11 +66,14 @@ struct queue_shell_state {
   wake_ups ticks;
   std::string paused_by;
   bool held_back = false;
+  bool frozen = false;  ///< it moves: nothing may change
+  std::vector<caf::typed_response_promise<frozen_queue>> freezes;  ///< answered when all changes are written
+  std::chrono::steady_clock::time_point freeze_deadline{};
 
   queue_shell_state() = default;
 };
 
 /// The actor of one queue: feeds queue_core and carries out what it decides.
-queue_actor::behavior_type queue_behavior(queue_actor::stateful_pointer<queue_shell_state> self, queue_parts parts);
+home_actor::behavior_type queue_behavior(home_actor::stateful_pointer<queue_shell_state> self, queue_parts parts);
 
 }  // namespace caravan
