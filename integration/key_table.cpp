@@ -104,7 +104,10 @@ void key_table::clear() {
 append_result key_book::admit(record& r, item_id id, wall_time now) {
   using kind = append_result::kind;
   r.id = {};
-  r.digest = is_unique() ? digest_of(r.key.empty() ? r.payload : r.key) : key_digest{};
+  if (!is_unique())
+    r.digest = {};
+  else if (!r.digest)
+    r.digest = digest_of(r.key.empty() ? r.payload : r.key);
   const auto repeatable = keeps_idempotency_keys() && !r.idempotency_key.empty();
   key_digest push{};
   if (repeatable) {

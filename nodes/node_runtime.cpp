@@ -141,7 +141,7 @@ node_runtime::node_runtime(const node_options& options) : ini_(read_configuratio
   const foreign_thread here;
   caf_config_ = std::make_unique<quiet_config>();
   const auto& cluster = settings_.cluster;
-  if (cluster.joins || shares_queues(ini_, settings_)) prepare_mesh(*caf_config_, {cluster.tls_cert, cluster.tls_key, cluster.tls_ca});
+  if (cluster.joins || shares_queues(ini_, settings_)) prepare_mesh(*caf_config_);
   system_ = std::make_unique<caf::actor_system>(*caf_config_);
   try {
     if (cluster.joins)
@@ -278,6 +278,8 @@ void node_runtime::start_mesh() {
   o.host = c.host;
   o.port = c.port;
   o.tls = {c.tls_cert, c.tls_key, c.tls_ca};
+  o.nodes = c.nodes;
+  o.turned_away = [this](const std::string& text) { log_->warn("cluster", text); };
   o.own_queue = [this](const std::string& name) {
     const auto q = find(name);
     return q ? q->owned_actor() : queue_actor();

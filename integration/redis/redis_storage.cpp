@@ -262,7 +262,10 @@ expected<std::vector<append_result>> redis_storage::append(std::span<record> rec
   bool full_form = unique;
   for (auto& r : records) {
     r.id = {};
-    r.digest = unique ? digest_of(r.key.empty() ? r.payload : r.key) : key_digest{};
+    if (!unique)
+      r.digest = {};
+    else if (!r.digest)
+      r.digest = digest_of(r.key.empty() ? r.payload : r.key);
     r.state = r.due > now ? record_state::delayed : record_state::waiting;
     if (r.pushed_at == wall_time{}) r.pushed_at = now;
     full_form = full_form || r.state == record_state::delayed ||
