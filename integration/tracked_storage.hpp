@@ -12,9 +12,9 @@
 
 namespace caravan {
 
-/// Forwards everything. Between watch(true) and watch(false) it notes the ids of rows that were changed, moved or erased, of new
-/// rows that are delayed, and of unique keys that were given up: 8 and 32 bytes each. New rows that wait are not noted:
-/// they stand behind all others.
+/// Forwards everything. Between watch(true) and watch(false) it notes the ids of rows that were changed, moved or
+/// erased, of new rows that are delayed, and of unique keys that were given up: 8 and 32 bytes each. New rows that wait
+/// are not noted: they stand behind all others.
 class tracked_storage final : public storage {
 public:
   explicit tracked_storage(std::shared_ptr<storage> real, bool keys_follow_rows)
@@ -62,7 +62,9 @@ public:
       });
     return done;
   }
-  expected<std::vector<record>> read(record_state state, read_cursor after, std::size_t max) override { return real_->read(state, after, max); }
+  expected<std::vector<record>> read(record_state state, read_cursor after, std::size_t max) override {
+    return real_->read(state, after, max);
+  }
   expected<std::optional<record>> find(item_id id) override { return real_->find(id); }
   expected<void> erase(std::span<const record_ref> refs, item_id low_water) override {
     // Noted before and after: a copy that is made meanwhile may have seen either.
@@ -105,7 +107,9 @@ public:
   expected<void> close() override { return real_->close(); }
   expected<void> import(const import_part& part) override { return real_->import(part); }
   expected<void> wipe() override { return real_->wipe(); }
-  expected<std::vector<kept_key>> keys_after(item_id after, std::size_t max) override { return real_->keys_after(after, max); }
+  expected<std::vector<kept_key>> keys_after(item_id after, std::size_t max) override {
+    return real_->keys_after(after, max);
+  }
   [[nodiscard]] bool blocks() const noexcept override { return real_->blocks(); }
   [[nodiscard]] bool shared() const noexcept override { return real_->shared(); }
 

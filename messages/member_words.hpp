@@ -11,7 +11,7 @@ namespace caravan {
 /// A queue as one node sees its own part in it.
 struct home_claim {
   std::string queue;
-  std::string type;         ///< channel or level
+  std::string type;  ///< channel or level
   bool unique = false;
   std::uint64_t epoch = 0;  ///< grows with each move; 0: its data are not here, but it may begin here if nobody has it
   std::uint64_t items = 0;  ///< in its storage, when the claim was made
@@ -23,8 +23,8 @@ struct member_report {
   std::string incarnation;  ///< different for each start
   std::uint32_t protocol = 0;
   std::string version;
-  std::string address;  ///< for other nodes, HOST:PORT
-  std::string http;     ///< for people, HOST:PORT; empty: none
+  std::string address;       ///< for other nodes, HOST:PORT
+  std::string http;          ///< for people, HOST:PORT; empty: none
   std::int64_t started = 0;  ///< ms since 1970
   bool cordoned = false;     ///< takes over no queue
   std::vector<home_claim> homes;

@@ -59,7 +59,8 @@ expected<home_note> home_book::get(const std::string& queue) const {
   std::ifstream in(path);
   if (!in) {
     if (!std::filesystem::exists(path)) return home_note{};
-    return error{errc::backend_failed, "queue \"" + queue + "\": " + path + ": cannot be read: " + std::strerror(errno)};
+    return error{errc::backend_failed,
+                 "queue \"" + queue + "\": " + path + ": cannot be read: " + std::strerror(errno)};
   }
   std::ostringstream text;
   text << in.rdbuf();
@@ -94,7 +95,8 @@ expected<void> home_book::put(const std::string& queue, const home_note& note, b
       why = std::strerror(errno);
     }
   }
-  return error{errc::backend_failed, "queue \"" + queue + "\": " + path + ": cannot be written: " + why + "; see to that disk"};
+  return error{errc::backend_failed,
+               "queue \"" + queue + "\": " + path + ": cannot be written: " + why + "; see to that disk"};
 }
 
 move_log::move_log(std::string path) : path_(std::move(path)) {
@@ -125,9 +127,9 @@ void move_log::add(kept_move m) {
   const std::lock_guard lock(mutex_);
   if (!path_.empty()) {
     std::ofstream out(path_, std::ios::app);
-    out << json{{"at", m.at},       {"queue", m.queue}, {"from", m.from}, {"to", m.to},
-                {"by", m.by},       {"moved", m.moved}, {"why", m.why},   {"items", m.items},
-                {"ms", m.ms},       {"frozen_ms", m.frozen_ms},           {"buffered", m.buffered}}
+    out << json{{"at", m.at}, {"queue", m.queue},         {"from", m.from},        {"to", m.to},
+                {"by", m.by}, {"moved", m.moved},         {"why", m.why},          {"items", m.items},
+                {"ms", m.ms}, {"frozen_ms", m.frozen_ms}, {"buffered", m.buffered}}
                .dump(-1, ' ', false, json::error_handler_t::replace)
         << "\n";
   }

@@ -22,8 +22,8 @@ struct home_note {
   move_note promised;       ///< a move to this node that was not decided when it was written
 };
 
-/// One small file a queue, replaced as a whole and synced: after put() a crash does not bring the old one back. Notes of
-/// queues in memory are kept in memory. Thread safe.
+/// One small file a queue, replaced as a whole and synced: after put() a crash does not bring the old one back. Notes
+/// of queues in memory are kept in memory. Thread safe.
 class home_book {
 public:
   /// `folder` is made when it is not there. Empty: everything is kept in memory.

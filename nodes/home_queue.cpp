@@ -13,8 +13,8 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
-#include <condition_variable>
 #include <cerrno>
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -53,9 +53,8 @@ public:
     const auto& s = parts_.settings;
     front_ = parts_.system->spawn(
         queue_front_behavior,
-        front_parts{s.name, parts_.node, cluster_->incarnation, s.push_timeout, [g = guard_](std::uint64_t serial) {
-                      g->call([&](home_queue_impl& q) { q.lost(serial); });
-                    }});
+        front_parts{s.name, parts_.node, cluster_->incarnation, s.push_timeout,
+                    [g = guard_](std::uint64_t serial) { g->call([&](home_queue_impl& q) { q.lost(serial); }); }});
   }
   ~home_queue_impl() override { home_queue_impl::stop(); }
 
@@ -70,6 +69,7 @@ public:
     expected<void> ok;
     if (note_.promised.move != 0) {
       ok = open_store();  // what came is in there, and is not shown before it is decided
+      incoming_ = true;
     } else if (note_.node == parts_.node) {
       if (others && elsewhere.epoch >= note_.epoch) return two_homes(elsewhere.node);
       ok = open_store();
@@ -383,9 +383,9 @@ private:
   // ---- where its home is; all under changing_ ----
 
   expected<void> two_homes(const std::string& other) const {
-    return {errc::conflict,
-            "queue \"" + name() + "\": its data are on node \"" + parts_.node + "\" and on node \"" + other +
-                "\"; take [queue." + name() + "] out of the configuration of one of them, or move that one's data away"};
+    return {errc::conflict, "queue \"" + name() + "\": its data are on node \"" + parts_.node + "\" and on node \"" +
+                                other + "\"; take [queue." + name() +
+                                "] out of the configuration of one of them, or move that one's data away"};
   }
 
   expected<void> open_unknown(const member_table::home& elsewhere, bool others) {
@@ -662,8 +662,12 @@ private:
     caf::anon_send(front_, std::move(to));
     caf::anon_send(front_, release_messages{});
     if (taker) caf::anon_send(taker, know_epoch{s.epoch});
-    dismissed_ = std::make_shared<std::promise<void>>();
-    retire([q, done = dismissed_] {
+    auto done = std::make_shared<std::promise<void>>();
+    {
+      const std::lock_guard lock(mutex_);
+      dismissed_ = done->get_future().share();
+    }
+    retire([q, done] {
       q->dismiss();
       done->set_value();
     });
@@ -694,11 +698,7 @@ private:
       parts_.log->info("queue", "moved to node \"" + s.to + "\"", more);
     else
       parts_.log->warn("queue", "the move to node \"" + s.to + "\" came to nothing: " + r.why, more);
-    if (r.moved)
-      retire([this, done = dismissed_] {
-        done->get_future().wait();
-        forget_rows();
-      });
+    if (r.moved) retire([this] { forget_rows(); });
     {
       const std::lock_guard lock(mutex_);
       moving_ = 0;
@@ -708,15 +708,23 @@ private:
 
   // The new home has all of it.
   void forget_rows() {
+    wait_for_dismissal();
     const std::unique_lock one_at_a_time(changing_);
-    {
-      const std::lock_guard lock(mutex_);
-      if (mine_) return;  // it came back, over the old rows
-    }
+    if (at_home() || incoming_) return;  // it came back, over the old rows
     close_store();
     if (!durable()) return;
     if (auto ok = open_store(); ok) ok = store_->wipe();
     close_store();
+  }
+
+  // The queue that moved away lets go of its storage.
+  void wait_for_dismissal() const {
+    std::shared_future<void> done;
+    {
+      const std::lock_guard lock(mutex_);
+      done = dismissed_;
+    }
+    if (done.valid()) done.wait();
   }
 
   template <class Call>
@@ -735,14 +743,23 @@ private:
     p.known_epoch = note_.epoch;
     p.note = note_.promised;
     p.wipe = [this](const move_step& s) -> expected<void> {
+      wait_for_dismissal();
       const std::unique_lock one_at_a_time(changing_);
       const auto source = cluster_->members->peer(s.from);
       source_ = source ? *source : mesh_peer{};
+      home_note note;
       {
         const std::lock_guard lock(mutex_);
         if (stopped_) return closed();
-        if (mine_) return error{errc::conflict, "node \"" + parts_.node + "\": is the home of queue \"" + name() + "\" itself"};
+        if (mine_)
+          return error{errc::conflict, "node \"" + parts_.node + "\": is the home of queue \"" + name() + "\" itself"};
+        note_.node = s.from;
+        note_.epoch = std::max(note_.epoch, s.epoch - 1);
+        note = note_;
       }
+      // Before the first row is here: after a crash they must not be taken for this node's own.
+      if (auto ok = cluster_->book->put(name(), note, durable()); !ok) return ok;
+      incoming_ = true;
       close_store();  // of what moved away from here a moment ago
       if (auto ok = open_store(); !ok) return ok;
       return store_->wipe();
@@ -751,6 +768,7 @@ private:
       const std::unique_lock one_at_a_time(changing_);
       if (at_home()) return;
       coming_ = nullptr;
+      incoming_ = false;
       if (store_) (void)store_->wipe();
       close_store();
       cluster_->members->tell();  // what was held up by it is looked at again
@@ -789,7 +807,11 @@ private:
     p.activate = [this](std::uint64_t, std::uint64_t epoch) -> expected<void> {
       const std::unique_lock one_at_a_time(changing_);
       if (auto ok = open_store(); !ok) return ok;
-      auto ok = begin(epoch, std::exchange(coming_, nullptr));
+      auto ok = begin(epoch, coming_);
+      if (ok) {
+        incoming_ = false;
+        coming_ = nullptr;
+      }
       if (!ok) tell_trouble(ok.failure().text);
       return ok;
     };
@@ -820,9 +842,10 @@ private:
   std::mutex changing_;  ///< outermost: the home comes or goes
   mutable std::mutex mutex_;
   home_note note_;
-  std::shared_ptr<storage> store_;            ///< at home, and while a move comes
-  std::shared_ptr<tracked_storage> tracked_;  ///< the same
-  std::shared_ptr<actor_queue> mine_;         ///< at home
+  std::shared_ptr<storage> store_;              ///< at home, and while a move comes
+  std::shared_ptr<tracked_storage> tracked_;    ///< the same
+  std::shared_ptr<actor_queue> mine_;           ///< at home
+  bool incoming_ = false;                       ///< a move to this node is under way; under changing_
   std::shared_ptr<const frozen_queue> coming_;  ///< only the taker's thread
   mesh_peer source_;                            ///< likewise
   worker_pool_actor pool_;
@@ -832,11 +855,11 @@ private:
   trouble trouble_;
   move_taker_actor taker_;
   move_source_actor mover_;
-  std::uint64_t moving_ = 0;     ///< the move away from here; 0: none
+  std::uint64_t moving_ = 0;  ///< the move away from here; 0: none
   std::uint64_t last_move_ = 0;
   bool decided_ = false;
   std::condition_variable move_over_;
-  std::shared_ptr<std::promise<void>> dismissed_;
+  std::shared_future<void> dismissed_;
   std::vector<std::jthread> retiring_;
   bool stopped_ = false;
 };

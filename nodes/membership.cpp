@@ -121,7 +121,8 @@ public:
     if (it == table_.members().end() || !it->second.alive) return no_such_node(name);
     const auto way = ways_.find(it->second.last.address);
     if (way == ways_.end())
-      return error{errc::backend_failed, "node \"" + name + "\" at " + it->second.last.address + ": there is no way to it now"};
+      return error{errc::backend_failed,
+                   "node \"" + name + "\" at " + it->second.last.address + ": there is no way to it now"};
     return way->second;
   }
 
@@ -150,8 +151,7 @@ private:
     if (it == table_.members().end()) return {};
     const auto& m = it->second;
     std::string text = m.last.incarnation + (m.alive ? "+" : "-") + (m.last.cordoned ? "c" : "");
-    for (const auto& c : m.last.homes)
-      text += " " + c.queue + ":" + std::to_string(c.epoch) + (c.items > 0 ? "*" : "");
+    for (const auto& c : m.last.homes) text += " " + c.queue + ":" + std::to_string(c.epoch) + (c.items > 0 ? "*" : "");
     return text;
   }
 
@@ -281,8 +281,8 @@ private:
   std::condition_variable wake_;
   bool news_ = false;
   bool leaving_ = false;
-  bool first_ = true;   ///< only the thread
-  std::string told_;    ///< likewise
+  bool first_ = true;  ///< only the thread
+  std::string told_;   ///< likewise
   std::jthread thread_;
 };
 

@@ -21,9 +21,9 @@ class node_log;
 class membership {
 public:
   struct options {
-    member_report me;                 ///< but for the address
-    std::vector<std::string> seeds;   ///< JOIN
-    node_log* log = nullptr;          ///< outlives it
+    member_report me;                ///< but for the address
+    std::vector<std::string> seeds;  ///< JOIN
+    node_log* log = nullptr;         ///< outlives it
     /// What this node has of queues. From any thread; must not block.
     std::function<std::vector<home_claim>()> claims;
     /// Something about others changed. On the membership's thread, one at a time; may take a while. Not before start().

@@ -56,7 +56,9 @@ node_actor::behavior_type node_behavior(node_actor::stateful_pointer<node_state>
       [self, me, target = o.move_target](move_message& m) -> caf::result<move_reply> {
         if (const auto taker = target ? target(m.step.queue) : move_target_actor())
           return self->delegate(taker, std::move(m));
-        return move_reply{{m.step.move, 0, "node \"" + me.name + "\": has no queue \"" + m.step.queue + "\" that could come to it"}, {}};
+        return move_reply{
+            {m.step.move, 0, "node \"" + me.name + "\": has no queue \"" + m.step.queue + "\" that could come to it"},
+            {}};
       },
       [decision = o.decision](const ask_move& a) { return decision ? decision(a) : move_decision{}; },
   };

@@ -45,8 +45,8 @@ expected<void> member_table::on_report(const member_report& r, time now) {
   if (it != members_.end() && it->second.last.incarnation != r.incarnation) {
     const auto& known = it->second;
     if (r.started < known.last.started && known.alive)
-      return {errc::conflict, "node \"" + r.name + "\" at " + r.address + ": a later start of that name runs at " +
-                                  known.last.address};
+      return {errc::conflict,
+              "node \"" + r.name + "\" at " + r.address + ": a later start of that name runs at " + known.last.address};
     if (known.alive && known.last.address != r.address)
       return {errc::conflict, "[node] NAME = " + r.name + ": a node of that name runs already, at " +
                                   known.last.address + "; give each node a name of its own"};
@@ -129,7 +129,8 @@ member_table::home member_table::home_of(const std::string& queue) const {
   home h{best.of->name, best.claim->epoch, best.alive, {}};
   // An older epoch is what a node has not heard yet; the same one is a second home.
   for (std::size_t i = 1; i < all.size(); ++i)
-    if (all[i].claim->epoch == best.claim->epoch && all[i].claim->items > 0 && h.rival.empty()) h.rival = all[i].of->name;
+    if (all[i].claim->epoch == best.claim->epoch && all[i].claim->items > 0 && h.rival.empty())
+      h.rival = all[i].of->name;
   return h;
 }
 

@@ -87,7 +87,7 @@ CAF_TEST(a name belongs to one living node) {
   auto other = node("b", 25);
   other.address = "elsewhere:1";
   CAF_CHECK(code_of(t.on_report(other, t0)) == errc::conflict);
-  CAF_CHECK(t.on_report(node("b", 26), t0));  // the same place: it was started again
+  CAF_CHECK(t.on_report(node("b", 26), t0));                             // the same place: it was started again
   CAF_CHECK(code_of(t.on_report(node("b", 20), t0)) == errc::conflict);  // a late word of the old start
   t.on_gone("b", "b26");
   CAF_CHECK(t.on_report(other, t0));  // the name is free

@@ -7,15 +7,24 @@ namespace caravan {
 std::string_view to_string(move_source_core::step s) {
   using step = move_source_core::step;
   switch (s) {
-    case step::preparing: return "prepare";
-    case step::copying: return "copy";
-    case step::freezing: return "freeze";
-    case step::closing: return "rest";
-    case step::offering: return "image";
-    case step::deciding: return "decide";
-    case step::telling: return "tell";
-    case step::done: return "done";
-    case step::aborted: return "aborted";
+    case step::preparing:
+      return "prepare";
+    case step::copying:
+      return "copy";
+    case step::freezing:
+      return "freeze";
+    case step::closing:
+      return "rest";
+    case step::offering:
+      return "image";
+    case step::deciding:
+      return "decide";
+    case step::telling:
+      return "tell";
+    case step::done:
+      return "done";
+    case step::aborted:
+      return "aborted";
   }
   return "unknown";
 }
@@ -109,7 +118,9 @@ void move_source_core::on_answer(const move_answer& a, time now, move_source_eff
       want_part(fx);
       return;
     case step::copying:
-    case step::closing: want_part(fx); return;
+    case step::closing:
+      want_part(fx);
+      return;
     case step::offering:
       if (!unanswered_.empty()) return;
       at_ = step::deciding;
@@ -120,7 +131,8 @@ void move_source_core::on_answer(const move_answer& a, time now, move_source_eff
       at_ = step::done;
       fx.finished = true;
       return;
-    default: return;
+    default:
+      return;
   }
 }
 
@@ -140,7 +152,9 @@ void move_source_core::on_decided(decision d, time now, move_source_effects& fx)
     case decision::not_written:
       at_ = step::offering;  // so that fail() undoes everything
       return fail("the decision could not be written down", now, fx);
-    case decision::unknown: sent_ = now; return;  // asked again by on_tick
+    case decision::unknown:
+      sent_ = now;
+      return;  // asked again by on_tick
   }
 }
 
@@ -159,8 +173,7 @@ void move_source_core::on_tick(time now, move_source_effects& fx) {
     return;
   }
   if (!decided()) {
-    if (frozen_ && now - frozen_at_ >= limits_.frozen_most)
-      return fail("the queue stood still for too long", now, fx);
+    if (frozen_ && now - frozen_at_ >= limits_.frozen_most) return fail("the queue stood still for too long", now, fx);
     if (now - heard_ >= limits_.patience && !unanswered_.empty())
       return fail("node \"" + subject_.to + "\" does not answer", now, fx);
   }

@@ -19,8 +19,8 @@ struct move_part {
   std::vector<record> changed;
   std::vector<item_id> gone;
   std::vector<kept_key> keys;
-  bool all_read = false;     ///< every row was read once
-  std::size_t pending = 0;   ///< changes that were noted and not read yet
+  bool all_read = false;    ///< every row was read once
+  std::size_t pending = 0;  ///< changes that were noted and not read yet
   [[nodiscard]] std::size_t size() const { return rows.size() + changed.size() + gone.size() + keys.size(); }
 };
 
@@ -35,8 +35,8 @@ struct move_source_effects {
   bool finished = false;   ///< see outcome()
 };
 
-/// The source's record of its decision is the truth: before it is written any failure leaves the source the owner, after
-/// it the target is, whatever happens to the source. Copies while the queue works, then freezes it for the rest.
+/// The source's record of its decision is the truth: before it is written any failure leaves the source the owner,
+/// after it the target is, whatever happens to the source. Copies while the queue works, then freezes it for the rest.
 /// Memory: at most `window` steps that are not acknowledged.
 class move_source_core {
 public:
@@ -45,14 +45,14 @@ public:
   enum class decision : std::uint8_t { written, not_written, unknown };
 
   struct limits {
-    std::size_t window = 4;                   ///< steps on their way
-    std::size_t freeze_at = 2'000;            ///< changes left when the queue may be frozen
-    std::size_t rounds = 20;                  ///< parts without getting there; then it is frozen if `freeze_most` allows
+    std::size_t window = 4;         ///< steps on their way
+    std::size_t freeze_at = 2'000;  ///< changes left when the queue may be frozen
+    std::size_t rounds = 20;        ///< parts without getting there; then it is frozen if `freeze_most` allows
     std::size_t freeze_most = 20'000;
-    std::chrono::milliseconds again{1'000};   ///< an unanswered step is sent again
-    std::chrono::milliseconds patience{10'000};     ///< before the decision: without any answer
-    std::chrono::milliseconds frozen_most{2'000};   ///< before the decision: the queue stands still
-    std::chrono::milliseconds tell_for{60'000};     ///< after it: until the target knows; then it has to ask
+    std::chrono::milliseconds again{1'000};        ///< an unanswered step is sent again
+    std::chrono::milliseconds patience{10'000};    ///< before the decision: without any answer
+    std::chrono::milliseconds frozen_most{2'000};  ///< before the decision: the queue stands still
+    std::chrono::milliseconds tell_for{60'000};    ///< after it: until the target knows; then it has to ask
   };
   struct subject {
     std::string queue;

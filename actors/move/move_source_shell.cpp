@@ -80,7 +80,8 @@ expected<void> read_changes(move_source_state& s, move_part& part) {
   if (!keys) return keys.failure();
   if (!keys->empty()) s.keys_after = keys->back().owner;
   part.keys.insert(part.keys.end(), keys->begin(), keys->end());
-  part.all_read = true;
+  // Of many keys this is only a part; their number is no measure of what changes.
+  part.all_read = keys->size() < part_keys;
   part.pending = s.parts.store->pending() + (more ? part_rows : 0);
   return {};
 }
@@ -210,7 +211,8 @@ void perform(pointer self) {
   }
   const auto wake = s.core->next_wake();
   if (wake && s.ticks.want(*wake))
-    self->delayed_send(self, std::max(*wake - self->clock().now(), std::chrono::steady_clock::duration{0}), move_tick{});
+    self->delayed_send(self, std::max(*wake - self->clock().now(), std::chrono::steady_clock::duration{0}),
+                       move_tick{});
 }
 
 }  // namespace

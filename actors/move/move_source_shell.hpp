@@ -19,11 +19,11 @@ namespace caravan {
 /// How a move ended.
 struct move_result {
   bool moved = false;
-  std::string why;               ///< of one that did not
-  std::uint64_t items = 0;       ///< rows that were copied
+  std::string why;          ///< of one that did not
+  std::uint64_t items = 0;  ///< rows that were copied
   std::chrono::milliseconds took{0};
   std::chrono::milliseconds frozen{0};  ///< how long messages waited
-  std::uint64_t buffered = 0;    ///< messages that waited
+  std::uint64_t buffered = 0;           ///< messages that waited
 };
 
 struct move_source_parts {
@@ -60,8 +60,8 @@ struct move_source_state {
   std::uint64_t buffered = 0;
   // How far the storage was read.
   record_state state = record_state::waiting;
-  read_cursor after;      ///< within `state`
-  read_cursor tail;       ///< of what waits
+  read_cursor after;  ///< within `state`
+  read_cursor tail;   ///< of what waits
   item_id keys_after;
   bool rows_read = false;
   move_source_state() = default;

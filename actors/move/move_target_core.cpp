@@ -119,8 +119,11 @@ void move_target_core::on_decision(std::uint64_t move, move_outcome outcome, tim
   if (at_ != phase::promised || move != current_.move) return;
   heard_ = now;
   switch (outcome) {
-    case move_outcome::pending: return;
-    case move_outcome::aborted: drop(fx); return;
+    case move_outcome::pending:
+      return;
+    case move_outcome::aborted:
+      drop(fx);
+      return;
     case move_outcome::committed:
       at_ = phase::activating;
       fx.activate = true;

@@ -23,20 +23,20 @@ struct move_target_effects {
   std::optional<move_step> apply;     ///< put rows; then on_done()
   std::optional<move_step> keep;      ///< the image: sync the storage, write `note` down; then on_done()
   move_note note;
-  bool forget_note = false;           ///< nothing is promised any more
-  bool activate = false;              ///< this node owns it: begin to serve, write that down; then on_active()
-  bool ask = false;                   ///< the source: what was decided about doubt()?
+  bool forget_note = false;  ///< nothing is promised any more
+  bool activate = false;     ///< this node owns it: begin to serve, write that down; then on_active()
+  bool ask = false;          ///< the source: what was decided about doubt()?
   std::optional<move_answer> answer;
 };
 
-/// Takes rows without showing them. Until it has answered the image it may forget everything; from then on it has promised
-/// to take the queue if the source so decided, and asks when it does not hear.
+/// Takes rows without showing them. Until it has answered the image it may forget everything; from then on it has
+/// promised to take the queue if the source so decided, and asks when it does not hear.
 class move_target_core {
 public:
   using time = std::chrono::steady_clock::time_point;
   struct limits {
-    std::chrono::milliseconds ask_after{500};      ///< of silence, when the image was taken; and again
-    std::chrono::milliseconds patience{15'000};    ///< of silence before that; then the half import is thrown away
+    std::chrono::milliseconds ask_after{500};    ///< of silence, when the image was taken; and again
+    std::chrono::milliseconds patience{15'000};  ///< of silence before that; then the half import is thrown away
   };
 
   /// `known_epoch`: the highest one this node has heard of for the queue: a step of an older one is a late message.

@@ -69,7 +69,8 @@ void perform(pointer self, std::optional<move_answer>& answer) {
     if (auto what = std::exchange(s.fx.keep, std::nullopt)) {
       step(self, "image");
       const auto seq = what->seq;
-      s.core->on_done(seq, text_of(s.parts.keep({std::move(*what), std::exchange(s.pools, {})}, s.fx.note)), now(), s.fx);
+      s.core->on_done(seq, text_of(s.parts.keep({std::move(*what), std::exchange(s.pools, {})}, s.fx.note)), now(),
+                      s.fx);
       step(self, "promised");
       more = true;
     }

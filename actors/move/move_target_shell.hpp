@@ -31,8 +31,8 @@ struct move_target_parts {
   std::function<node_actor(const std::string& from)> find_source;
   /// It has begun anew and keeps nothing over that: only what was taken here is left.
   std::function<bool(const std::string& from)> source_is_gone;
-  std::function<caf::strong_actor_ptr()> front;  ///< what stands for the queue on this node
-  std::function<void(std::string_view)> at_step; ///< for tests that end the process there. May be empty
+  std::function<caf::strong_actor_ptr()> front;   ///< what stands for the queue on this node
+  std::function<void(std::string_view)> at_step;  ///< for tests that end the process there. May be empty
 };
 
 /// Another node owns the queue under this epoch.

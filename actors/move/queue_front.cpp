@@ -17,12 +17,15 @@ using steady = std::chrono::steady_clock::time_point;
 
 constexpr std::size_t waiting_most = 10'000;
 constexpr auto tick = 100ms;
-constexpr auto patience = 5s;         // of requests other than pushes
-constexpr auto answer_timeout = 2s;   // of one try of a push to another node
+constexpr auto patience = 5s;        // of requests other than pushes
+constexpr auto here_timeout = 5s;    // beyond its time to wait for room: the storage's
+constexpr auto answer_timeout = 2s;  // of one try of a push to another node
 
 error elsewhere(pointer self) {
   const auto& s = self->state;
-  if (s.held) return {errc::timed_out, "queue \"" + s.parts.queue + "\": moves to another node, and did not arrive in time; try again"};
+  if (s.held)
+    return {errc::timed_out,
+            "queue \"" + s.parts.queue + "\": moves to another node, and did not arrive in time; try again"};
   return {errc::fenced, "queue \"" + s.parts.queue + "\": " +
                             (s.to.node.empty() ? "no node is its home at this moment; try again"
                                                : "its home is node \"" + s.to.node + "\", which cannot be reached")};
@@ -34,8 +37,9 @@ void park(pointer self, queue_front_state::parked p) {
   auto& s = self->state;
   if (s.waiting.size() >= waiting_most) {
     if (p.fail)
-      p.fail({errc::queue_full, "queue \"" + s.parts.queue + "\": " + std::to_string(waiting_most) +
-                                    " messages wait for it already while it moves or its home is looked for; try again"});
+      p.fail(
+          {errc::queue_full, "queue \"" + s.parts.queue + "\": " + std::to_string(waiting_most) +
+                                 " messages wait for it already while it moves or its home is looked for; try again"});
     return;
   }
   s.waiting.push_back(std::move(p));
@@ -85,7 +89,9 @@ void push(pointer self, push_items items, caf::typed_response_promise<push_resul
 
 void push_later(pointer self, push_items items, caf::typed_response_promise<push_results> promise, steady deadline) {
   park(self, {deadline,
-              [self, promise, deadline, items = std::move(items)]() mutable { push(self, std::move(items), promise, deadline); },
+              [self, promise, deadline, items = std::move(items)]() mutable {
+                push(self, std::move(items), promise, deadline);
+              },
               [promise](error why) mutable { promise.deliver(to_caf(why)); }});
 }
 
@@ -93,19 +99,31 @@ void push(pointer self, push_items items, caf::typed_response_promise<push_resul
   auto& s = self->state;
   if (must_wait(self)) return push_later(self, std::move(items), std::move(promise), deadline);
   if (s.to.here) {
-    promise.delegate(s.to.handle, std::move(items));
+    // It waits for room there. It may have moved when it is its turn: then nothing was stored.
+    self->request(s.to.handle,
+                  std::max<std::chrono::steady_clock::duration>(deadline - self->clock().now(), tick) + here_timeout,
+                  items)
+        .then([promise](push_results& r) mutable { promise.deliver(std::move(r)); },
+              [self, promise, deadline, items](caf::error& e) mutable {
+                if (e == to_caf({errc::fenced, {}}) && self->clock().now() < deadline)
+                  push_later(self, std::move(items), std::move(promise), deadline);
+                else
+                  promise.deliver(std::move(e));
+              });
     return;
   }
   const auto own_key = "~" + s.parts.incarnation + ".";
   for (auto& r : items.items)
     if (r.idempotency_key.empty()) r.idempotency_key = own_key + std::to_string(s.next_key++);
-  const auto wait = std::min<std::chrono::steady_clock::duration>(deadline - self->clock().now() + 50ms, answer_timeout);
+  const auto wait =
+      std::min<std::chrono::steady_clock::duration>(deadline - self->clock().now() + 50ms, answer_timeout);
   self->request(s.to.handle, wait, items)
       .then(
           [promise, own_key, items](push_results& r) mutable {
             // A repeat of what this node repeated is what the caller pushed once.
             for (std::size_t i = 0; i < r.items.size() && i < items.items.size(); ++i)
-              if (r.items[i].repeated && items.items[i].idempotency_key.starts_with(own_key)) r.items[i] = {r.items[i].id, true, false};
+              if (r.items[i].repeated && items.items[i].idempotency_key.starts_with(own_key))
+                r.items[i] = {r.items[i].id, true, false};
             promise.deliver(std::move(r));
           },
           [self, promise, deadline, serial = s.to.serial, items](caf::error& e) mutable {
@@ -181,6 +199,7 @@ queue_front_actor::behavior_type queue_front_behavior(pointer self, front_parts 
       },
       [self](front_tick) {
         auto& s = self->state;
+        unpark(self);  // what was refused by a home that it had just left
         const auto now = self->clock().now();
         for (auto it = s.waiting.begin(); it != s.waiting.end();) {
           if (now < it->deadline) {

@@ -18,9 +18,9 @@ namespace caravan {
 
 struct front_parts {
   std::string queue;
-  std::string node;                            ///< this one
-  std::string incarnation;                     ///< of this start; makes idempotency keys unique
-  std::chrono::milliseconds push_timeout{0};   ///< how long a push waits for a way to the home
+  std::string node;                           ///< this one
+  std::string incarnation;                    ///< of this start; makes idempotency keys unique
+  std::chrono::milliseconds push_timeout{0};  ///< how long a push waits for a way to the home
   /// The home cannot be reached any more by the handle of set_target `serial`. May be empty; must not block.
   std::function<void(std::uint64_t serial)> on_lost;
 };

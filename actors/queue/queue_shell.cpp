@@ -145,15 +145,22 @@ void send_load(pointer self, const queue_effects::load& l) {
 
 void push_or_park(pointer self, push_items items, caf::typed_response_promise<push_results> promise,
                   std::chrono::steady_clock::time_point deadline) {
+  ++self->state.pushes_under_way;
   // A copy: the items are needed again when there is no room.
   self->request(self->state.parts.storekeeper, caf::infinite, items)
-    .then([promise](push_results& r) mutable { promise.deliver(std::move(r)); },
+    .then([self, promise](push_results& r) mutable {
+            --self->state.pushes_under_way;
+            promise.deliver(std::move(r));
+            if (!self->state.freezes.empty()) perform(self);
+          },
           [self, promise, deadline, changes = self->state.room_changes, items = std::move(items)](caf::error& e) mutable {
             auto& s = self->state;
+            --s.pushes_under_way;
             const bool full = e == to_caf({errc::queue_full, {}}) && items.items.size() <= s.parts.settings.length;
             if (!full || s.parked.size() >= parked_most || self->clock().now() >= deadline) {
               promise.deliver(std::move(e));
               tell_trouble(self);
+              if (!s.freezes.empty()) perform(self);
             } else if (s.room_changes != changes) {
               // While the refusal was on its way. Nobody would wake it, if it was parked now.
               push_or_park(self, std::move(items), std::move(promise), deadline);
@@ -227,7 +234,7 @@ void thaw(pointer self) {
 void deliver_freezes(pointer self) {
   auto& s = self->state;
   if (s.freezes.empty()) return;
-  if (s.changes_under_way == 0 && s.changes.empty()) {
+  if (s.changes_under_way == 0 && s.changes.empty() && s.pushes_under_way == 0) {
     frozen_queue f;
     f.image = s.core->image(now_of(self));
     f.image.paused_by = s.paused_by;
@@ -527,8 +534,13 @@ home_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
       auto& st = self->state;
       auto promise = self->make_response_promise<queue_status>();
       st.stops.push_back(promise);
-      // One that moved away is closed already, and says so.
-      if (!st.frozen) close_door(self, "is stopping");
+      if (st.frozen) {
+        // It moved away: who waits for room here is to ask there.
+        for (auto& p : std::exchange(st.parked, {}))
+          p.promise.deliver(to_caf({errc::fenced, "queue \"" + st.parts.settings.name + "\": it moved to another node"}));
+      } else {
+        close_door(self, "is stopping");
+      }
       take_announced(self);
       const auto now = now_of(self);
       const bool rest = stop.timeout <= 0ms;

@@ -62,6 +62,7 @@ struct queue_shell_state {
     std::chrono::steady_clock::time_point deadline;
   };
   std::vector<parked_push> parked;    ///< waiting for room under LENGTH
+  std::size_t pushes_under_way = 0;   ///< at the storekeeper
   std::uint64_t room_changes = 0;     ///< how often there was new room, or the door was closed
   wake_ups ticks;
   std::string paused_by;

@@ -124,7 +124,8 @@ expected<void> level_store::wipe() {
   for (std::size_t at = 0; at < keys.size();) {
     batch.Clear();
     for (const auto end = std::min(at + wipe_part, keys.size()); at < end; ++at)
-      batch.Delete(slice((keys[at].first == row_kind::unique ? set_key_ : key_).digest(keys[at].first, keys[at].second)));
+      batch.Delete(
+          slice((keys[at].first == row_kind::unique ? set_key_ : key_).digest(keys[at].first, keys[at].second)));
     if (auto written = db_->write(*db, batch, false); !written) return named(written.failure());
   }
   const std::lock_guard state{state_mutex_};

@@ -93,6 +93,10 @@ CAF_TEST(a sealed storage keeps the contract in memory) {
   check_storage_contract([](const toolbox::clock& clock) { return sealed(memory_place(clock)); });
 }
 
+CAF_TEST(a sealed storage can be moved into) {
+  check_import_contract([](const toolbox::clock& clock) { return sealed(memory_place(clock)); });
+}
+
 CAF_TEST(a sealed storage keeps the contract on LevelDB) {
   const auto folder = std::make_shared<testing_support::temp_folder>();
   check_storage_contract([folder, next = std::make_shared<int>(0)](const toolbox::clock& clock) {

@@ -42,6 +42,29 @@ exit_code run_ls(const arguments& given) {
   return exit_done;
 }
 
+exit_code run_health(const arguments& given) {
+  client node(given);
+  const auto answer = node.ask({.path = "/v1/cluster"});
+  std::vector<std::string> wrong;
+  std::size_t alive = 0;
+  for (const auto& n : answer["nodes"]) {
+    if (n["alive"].get<bool>())
+      ++alive;
+    else
+      wrong.push_back("node " + clean(n["name"].get<std::string>()) + " at " + clean(n["address"].get<std::string>()) +
+                      " is gone, and was the home of: " + joined(n["owns"]));
+  }
+  for (const auto& q : answer["without_owner"])
+    wrong.push_back("queue " + clean(q.get<std::string>()) + " has no owner");
+  if (given.has("--json")) {
+    print_json({{"healthy", wrong.empty()}, {"alive", alive}, {"wrong", wrong}});
+  } else {
+    for (const auto& w : wrong) std::printf("%s\n", w.c_str());
+    if (wrong.empty()) std::printf("%zu nodes are alive, and every queue has an owner\n", alive);
+  }
+  return wrong.empty() ? exit_done : exit_refused;
+}
+
 exit_code run_moves(const arguments& given) {
   client node(given);
   const auto answer = node.ask({.path = "/v1/cluster/moves"});
@@ -49,13 +72,22 @@ exit_code run_moves(const arguments& given) {
     print_json(answer);
     return exit_done;
   }
-  table t({{"AT"}, {"QUEUE"}, {"FROM"}, {"TO"}, {"RESULT"}, {"ITEMS", side::right}, {"MS", side::right}, {"STOOD", side::right}, {"BY"}});
+  table t({{"AT"},
+           {"QUEUE"},
+           {"FROM"},
+           {"TO"},
+           {"RESULT"},
+           {"ITEMS", side::right},
+           {"MS", side::right},
+           {"STOOD", side::right},
+           {"BY"}});
   const auto number = [](const json& m, const char* name) { return m.contains(name) ? m[name].dump() : "-"; };
   for (const auto& m : answer["moves"])
-    t.add({clean(m["at"].get<std::string>()), clean(m["queue"].get<std::string>()), clean(m["from"].get<std::string>()),
-           clean(m["to"].get<std::string>()),
-           m["moved"].get<bool>() ? cell{"moved", colour::green} : cell{clean(m["why"].get<std::string>()), colour::red},
-           number(m, "items"), m["ms"].dump(), number(m, "frozen_ms"), clean(m["by"].get<std::string>())});
+    t.add(
+        {clean(m["at"].get<std::string>()), clean(m["queue"].get<std::string>()), clean(m["from"].get<std::string>()),
+         clean(m["to"].get<std::string>()),
+         m["moved"].get<bool>() ? cell{"moved", colour::green} : cell{clean(m["why"].get<std::string>()), colour::red},
+         number(m, "items"), m["ms"].dump(), number(m, "frozen_ms"), clean(m["by"].get<std::string>())});
   t.print();
   return exit_done;
 }
@@ -138,8 +170,9 @@ exit_code run_move(const arguments& given) {
     if (const auto why = failed(); !why.empty())
       throw stop(exit_refused, "queue \"" + given.get("QUEUE") + "\": did not move to node \"" + to + "\": " + why);
     if (std::chrono::steady_clock::now() > end)
-      throw stop(exit_refused, "queue \"" + given.get("QUEUE") + "\": node \"" + to +
-                                   "\" does not own it after ten minutes; see \"caravan cluster ls\" and that node's log");
+      throw stop(exit_refused,
+                 "queue \"" + given.get("QUEUE") + "\": node \"" + to +
+                     "\" does not own it after ten minutes; see \"caravan cluster ls\" and that node's log");
     std::this_thread::sleep_for(100ms);
   }
 }
@@ -154,6 +187,13 @@ std::vector<verb> cluster_verbs() {
        {},
        "caravan cluster ls",
        run_ls,
+       talks_to::node},
+      {"cluster",
+       "health",
+       "Says whether all nodes live and every queue has an owner; exit code 1: no.",
+       {},
+       "caravan cluster health",
+       run_health,
        talks_to::node},
       {"cluster",
        "who-owns",
@@ -202,7 +242,8 @@ std::vector<verb> cluster_verbs() {
        talks_to::node,
        "TYPE = redis: what runs may end within SHUTDOWN_TIMEOUT; what is left then is handled again by the new owner. "
        "The queue stays on that node as long as it lives; when it dies any other may take over. "
-       "Nodes that joined by address: the items are copied while the queue works, and what runs goes on under its lease. "
+       "Nodes that joined by address: the items are copied while the queue works, and what runs goes on under its "
+       "lease. "
        "Pushes are taken all the time."},
   };
 }

@@ -149,9 +149,9 @@ void move(const api& a, const std::shared_ptr<hosted_queue>& q, const request& r
   constexpr std::array<std::string_view, 1> known{"to"};
   if (const auto ok = in.done(known); !ok) return void(answer.reply(ok.failure()));
   if (!can_move(a.node, *q))
-    return void(answer.reply(
-        error{errc::not_supported, "queue \"" + q->name() +
-                                       "\": is not shared, so it cannot move; set TYPE = redis, or JOIN in [cluster]"}));
+    return void(answer.reply(error{
+        errc::not_supported,
+        "queue \"" + q->name() + "\": is not shared, so it cannot move; set TYPE = redis, or JOIN in [cluster]"}));
   a.web.post_blocking(answer, [a, q, to, by = who(r)](const responder& later) {
     const auto nodes = all_nodes(a.node);
     if (!nodes) return void(later.reply(nodes.failure()));

@@ -109,7 +109,8 @@ inline void a_changed_row_takes_the_place_of_the_old_one(const make_place& make)
   CAF_CHECK(to.has("p1"));
   CAF_CHECK(!to.has("p2"));
   // And back from each state.
-  const auto back = from.move(from.move(delayed, record_state::delayed, from.clock.wall() + 2min), record_state::waiting);
+  const auto back =
+      from.move(from.move(delayed, record_state::delayed, from.clock.wall() + 2min), record_state::waiting);
   const auto replayed = from.move(dead, record_state::waiting);
   const std::array second{back, replayed};
   import_part q;

@@ -1,8 +1,9 @@
-// A queue on LevelDB moves between real nodes that joined by address. First while both work, there and back; then with the old or the
-// new owner killed (-9) by itself at each step of the move, and started again. Each time exactly one node must be the
-// queue's home afterwards, and every job whose push was acknowledged must be handled.
+// A queue on LevelDB moves between real nodes that joined by address. First while both work, there and back; then with
+// the old or the new owner killed (-9) by itself at each step of the move, and started again. Each time exactly one
+// node must be the queue's home afterwards, and every job whose push was acknowledged must be handled.
 //
-// CARAVAN_STEP: only this one, as "source:freeze".
+// CARAVAN_STEP: only this one, as "source:freeze". CARAVAN_ITEMS: only a move of so many items, while both nodes push
+// and handle.
 
 #include "tests/crash/real_node.hpp"
 #include "tests/support/temp_folder.hpp"
@@ -35,7 +36,9 @@ int free_port() {
   a.sin_family = AF_INET;
   a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof a;
-  require(::bind(fd, reinterpret_cast<sockaddr*>(&a), size) == 0 && ::getsockname(fd, reinterpret_cast<sockaddr*>(&a), &size) == 0, "a free port");
+  require(::bind(fd, reinterpret_cast<sockaddr*>(&a), size) == 0 &&
+              ::getsockname(fd, reinterpret_cast<sockaddr*>(&a), &size) == 0,
+          "a free port");
   ::close(fd);
   return ntohs(a.sin_port);
 }
@@ -53,11 +56,14 @@ struct cluster {
     for (std::size_t i = 0; i < 2; ++i) {
       const auto work = folder.path() / names[i];
       nodes[i] = std::make_unique<real_node>(program, work);
-      write_file(work / "node.ini", "[node]\nNAME = " + names[i] + "\nDATA_DIR = " + (work / "data").string() +
-                                        "\n[http]\nADDR = 127.0.0.1:0\n[log]\nFORMAT = json\n[cluster]\nADDR = 127.0.0.1:" + std::to_string(ports[i]) +
-                                        "\nJOIN = 127.0.0.1:" + std::to_string(ports[1 - i]) +
-                                        "\n[queue]\nTYPE = level\nMAX_WORKERS = 2\nLEASE = 2s\nSHUTDOWN_TIMEOUT = 100ms\n[queue.load]\nLENGTH = 1000000\nBATCH_LENGTH = 100\n"
-                                        "HANDLER = exec:sh " + (folder.path() / "handle.sh").string() + " " + handled + "\n");
+      write_file(work / "node.ini",
+                 "[node]\nNAME = " + names[i] + "\nDATA_DIR = " + (work / "data").string() +
+                     "\n[http]\nADDR = 127.0.0.1:0\n[log]\nFORMAT = json\n[cluster]\nADDR = 127.0.0.1:" +
+                     std::to_string(ports[i]) + "\nJOIN = 127.0.0.1:" + std::to_string(ports[1 - i]) +
+                     "\n[queue]\nTYPE = level\nMAX_WORKERS = 2\nLEASE = 2s\nSHUTDOWN_TIMEOUT = "
+                     "100ms\n[queue.load]\nLENGTH = 5000000\nBATCH_LENGTH = 100\n"
+                     "HANDLER = exec:sh " +
+                     (folder.path() / "handle.sh").string() + " " + handled + "\n");
     }
   }
   void start(std::size_t i, const std::string& kill_at = {}) {
@@ -99,7 +105,8 @@ std::string settled_owner(http_client& http, cluster& c) {
 void move(http_client& http, cluster& c, std::size_t asked, const std::string& to) {
   wait_for(c, "the move is refused", [&] {
     const auto a = http.post(c.nodes[asked]->port(), "/v1/queues/load/move", {{"to", to}});
-    require(a.status == 202 || a.status == 503 || a.status == 0, "the move was answered with " + std::to_string(a.status) + " " + a.text + "\n" + c.logs());
+    require(a.status == 202 || a.status == 503 || a.status == 0,
+            "the move was answered with " + std::to_string(a.status) + " " + a.text + "\n" + c.logs());
     return a.status != 503;
   });
 }
@@ -139,11 +146,16 @@ void push_jobs(const std::stop_token& stop, cluster& c, std::size_t first, ackno
   }
 }
 
-std::pair<std::uint64_t, std::uint64_t> check_handled(http_client& http, cluster& c, const acknowledged& r) {
-  wait_for(c, "the queue does not become empty", [&] {
-    const auto a = http.get(c.nodes[0]->port(), "/v1/queues/load");
-    return a.status == 200 && a.body.value("phase", "") == "running" && a.body.at("waiting") == 0 && a.body.at("running") == 0 && a.body.at("delayed") == 0;
-  });
+std::pair<std::uint64_t, std::uint64_t> check_handled(http_client& http, cluster& c, const acknowledged& r,
+                                                      std::chrono::seconds patience = 40s) {
+  wait_for(
+      c, "the queue does not become empty",
+      [&] {
+        const auto a = http.get(c.nodes[0]->port(), "/v1/queues/load");
+        return a.status == 200 && a.body.value("phase", "") == "running" && a.body.at("waiting") == 0 &&
+               a.body.at("running") == 0 && a.body.at("delayed") == 0;
+      },
+      patience);
   const auto times = line_counts(c.handled);
   std::uint64_t lost = 0, again = 0;
   for (const auto& id : r.ids)
@@ -168,14 +180,16 @@ void there_and_back(const std::string& program) {
       const auto to = owner == "earth" ? "mars" : "earth";
       std::this_thread::sleep_for(300ms);
       move(http, c, static_cast<std::size_t>(moves % 2), to);
-      wait_for(c, std::string("the queue did not move to ") + to, [&] { return owner_by(http, c, 0) == to && owner_by(http, c, 1) == to; });
+      wait_for(c, std::string("the queue did not move to ") + to,
+               [&] { return owner_by(http, c, 0) == to && owner_by(http, c, 1) == to; });
       owner = to;
     }
   }
   const auto [lost, again] = check_handled(http, c, r);
-  std::printf("there and back: moves=%d acknowledged=%zu lost=%llu handled_twice=%llu refused=%llu longest_push_ms=%lld\n", moves, r.ids.size(),
-              static_cast<unsigned long long>(lost), static_cast<unsigned long long>(again), static_cast<unsigned long long>(r.refused),
-              static_cast<long long>(r.longest.count()));
+  std::printf(
+      "there and back: moves=%d acknowledged=%zu lost=%llu handled_twice=%llu refused=%llu longest_push_ms=%lld\n",
+      moves, r.ids.size(), static_cast<unsigned long long>(lost), static_cast<unsigned long long>(again),
+      static_cast<unsigned long long>(r.refused), static_cast<long long>(r.longest.count()));
   std::fflush(stdout);
   require(r.ids.size() > 100, "nothing was tried");
   require(lost == 0, "acknowledged jobs were lost\n" + c.logs());
@@ -207,12 +221,56 @@ void killed_at(const std::string& program, const std::string& step) {
     std::this_thread::sleep_for(300ms);
   }
   const auto [lost, again] = check_handled(http, c, r);
-  std::printf("%-18s home=%-5s acknowledged=%zu lost=%llu handled_twice=%llu longest_push_ms=%lld\n", step.c_str(), owner.c_str(), r.ids.size(),
-              static_cast<unsigned long long>(lost), static_cast<unsigned long long>(again), static_cast<long long>(r.longest.count()));
+  std::printf("%-18s home=%-5s acknowledged=%zu lost=%llu handled_twice=%llu longest_push_ms=%lld\n", step.c_str(),
+              owner.c_str(), r.ids.size(), static_cast<unsigned long long>(lost),
+              static_cast<unsigned long long>(again), static_cast<long long>(r.longest.count()));
   std::fflush(stdout);
   require(lost == 0, step + ": acknowledged jobs were lost\n" + c.logs());
   // Neither side's record may say otherwise after the next start.
   for (auto& n : c.nodes) require(n->stop() == 0, step + ": a node does not end with 0\n" + c.logs());
+}
+
+/// Minutes, and a gigabyte: by hand.
+void large(const std::string& program, std::uint64_t items) {
+  cluster c(program);
+  c.start(0);
+  c.start(1);
+  http_client http;
+  require(settled_owner(http, c) == "earth", "the first node is not the home");
+  const int port = c.nodes[0]->port();
+  require(http.post(port, "/v1/queues/load/pause", json::object()).status / 100 == 2, "the queue cannot be paused");
+  acknowledged r;
+  for (std::uint64_t n = 0; n < items; n += 1'000) {
+    json body = json::array();
+    for (std::uint64_t i = n; i < n + 1'000; ++i)
+      body.push_back({{"payload", {{"n", i}, {"text", std::string(80, 'x')}}}});
+    const auto a = http.post(port, "/v1/queues/load/jobs", body);
+    require(a.status == 201, "a push was answered with " + a.text);
+    for (const auto& one : a.body.at("jobs")) r.ids.insert(one.at("id"));
+  }
+  require(http.post(port, "/v1/queues/load/resume", json::object()).status / 100 == 2, "the queue cannot be resumed");
+  const auto begun = steady::now();
+  {
+    std::jthread a([&](const std::stop_token& s) { push_jobs(s, c, 0, r); });
+    std::jthread b([&](const std::stop_token& s) { push_jobs(s, c, 1, r); });
+    std::this_thread::sleep_for(500ms);
+    move(http, c, 0, "mars");
+    wait_for(
+        c, "the queue did not move", [&] { return owner_by(http, c, 0) == "mars" && owner_by(http, c, 1) == "mars"; },
+        300s);
+  }
+  const auto moves = http.get(c.nodes[0]->port(), "/v1/cluster/moves");
+  std::printf("%s\n", moves.text.c_str());
+  const auto left = http.get(c.nodes[1]->port(), "/v1/queues/load");
+  std::printf("moved after %lld ms, %s waiting still\n",
+              static_cast<long long>(std::chrono::ceil<std::chrono::milliseconds>(steady::now() - begun).count()),
+              left.body.at("waiting").dump().c_str());
+  std::fflush(stdout);
+  const auto [lost, again] = check_handled(http, c, r, 400s);
+  std::printf("items=%zu lost=%llu handled_twice=%llu refused=%llu longest_push_ms=%lld\n", r.ids.size(),
+              static_cast<unsigned long long>(lost), static_cast<unsigned long long>(again),
+              static_cast<unsigned long long>(r.refused), static_cast<long long>(r.longest.count()));
+  require(lost == 0 && again == 0, "items were lost or handled twice");
 }
 
 }  // namespace
@@ -220,9 +278,14 @@ void killed_at(const std::string& program, const std::string& step) {
 int main(int argc, char** argv) {
   require(argc == 2, "call it with the path of caravan");
   curl_global_init(CURL_GLOBAL_DEFAULT);
+  if (const auto items = number_of("CARAVAN_ITEMS", 0); items > 0) {
+    large(argv[1], items);
+    return 0;
+  }
   const char* only = std::getenv("CARAVAN_STEP");
   if (!only) there_and_back(argv[1]);
-  for (const auto* step : {"source:prepare", "source:copy", "source:freeze", "source:rest", "source:image", "source:decide", "source:decided", "source:tell",
-                           "target:prepare", "target:rows", "target:image", "target:promised", "target:activate", "target:active"})
+  for (const auto* step : {"source:prepare", "source:copy", "source:freeze", "source:rest", "source:image",
+                           "source:decide", "source:decided", "source:tell", "target:prepare", "target:rows",
+                           "target:image", "target:promised", "target:activate", "target:active"})
     if (!only || std::string(only) == step) killed_at(argv[1], step);
 }

@@ -1,4 +1,5 @@
-// Two nodes of one process that joined by address, asked as the API and applications ask them. Nodes that die are the subject of tests/crash.
+// Two nodes of one process that joined by address, asked as the API and applications ask them. Nodes that die are the
+// subject of tests/crash.
 #define CAF_SUITE joined_nodes
 #include "messages/caf_error.hpp"
 #include "nodes/foreign_thread.hpp"
@@ -79,12 +80,15 @@ struct cluster {
   std::unique_ptr<node_runtime> nodes[2];
   std::shared_ptr<hosted_queue> queues[2];
 
-  explicit cluster(std::string queue_type, std::string settings = {}) : type(std::move(queue_type)), more(std::move(settings)) {}
+  explicit cluster(std::string queue_type, std::string settings = {})
+      : type(std::move(queue_type)), more(std::move(settings)) {}
   [[nodiscard]] node_options options(int i) const {
     node_options o;
     const auto n = static_cast<std::size_t>(i);
-    o.config_text = "[node]\nNAME = node" + std::to_string(i) + "\n[cluster]\nADDR = 127.0.0.1:" + std::to_string(ports[n]) + "\nJOIN = 127.0.0.1:" +
-                    std::to_string(ports[1 - n]) + "\n[queue]\nTYPE = " + type + "\nMAX_WORKERS = 1\n" + more;
+    o.config_text = "[node]\nNAME = node" + std::to_string(i) +
+                    "\n[cluster]\nADDR = 127.0.0.1:" + std::to_string(ports[n]) +
+                    "\nJOIN = 127.0.0.1:" + std::to_string(ports[1 - n]) + "\n[queue]\nTYPE = " + type +
+                    "\nMAX_WORKERS = 1\n" + more;
     o.data_dir = folder.path() / std::to_string(i);
     o.use_environment = false;
     o.quiet = true;
@@ -92,7 +96,9 @@ struct cluster {
   }
   void start(int i, bool with_handler = true) {
     nodes[i] = std::make_unique<node_runtime>(options(i));
-    queues[i] = nodes[i]->create("q", node_runtime::uniqueness::as_configured, with_handler ? handlers[i] : nullptr, {}).value();
+    queues[i] = nodes[i]
+                    ->create("q", node_runtime::uniqueness::as_configured, with_handler ? handlers[i] : nullptr, {})
+                    .value();
   }
   void stop(int i) {
     queues[i] = nullptr;
@@ -110,7 +116,8 @@ struct cluster {
     const foreign_thread here;
     caf::scoped_actor self{nodes[asked]->system()};
     expected<void> answer{errc::timed_out, "no answer"};
-    self->request(queues[asked]->actor(), 10s, move_queue{to, "test"}).receive([&](ack) { answer = {}; }, [&](caf::error& e) { answer = from_caf(e); });
+    self->request(queues[asked]->actor(), 10s, move_queue{to, "test"})
+        .receive([&](ack) { answer = {}; }, [&](caf::error& e) { answer = from_caf(e); });
     return answer;
   }
   [[nodiscard]] std::map<std::string, int> handled() {
@@ -140,7 +147,7 @@ CAF_TEST(one node is the home and both push and answer and handle) {
     c.start(0);
     c.start(1);
     CAF_REQUIRE(eventually([&] { return c.settled(); }));
-  const auto owner = c.owner(1);
+    const auto owner = c.owner(1);
     CAF_CHECK_EQUAL(owner, "node0");
     for (int i = 0; i < 200; ++i) CAF_REQUIRE(c.queues[i % 2]->push_one(draft(std::to_string(i))));
     CAF_CHECK(eventually([&] { return each_once(c.handled(), 200); }));

@@ -1,6 +1,6 @@
-// Moves of one queue between two nodes that crash at every step, over a network that loses, delays and doubles messages, with
-// disks that do not say whether they have written. At any time at most one of them may write; at the end exactly one does, and
-// it has every row as it was changed last.
+// Moves of one queue between two nodes that crash at every step, over a network that loses, delays and doubles
+// messages, with disks that do not say whether they have written. At any time at most one of them may write; at the end
+// exactly one does, and it has every row as it was changed last.
 //
 // CARAVAN_SEED: one run only, of that seed. CARAVAN_RUNS: how many (2,000).
 #define CAF_SUITE move_simulation
@@ -117,7 +117,9 @@ private:
 
   void send(std::function<void()> arrive) {
     if (faults_ && dice(25) == 0) return;
-    const auto once = [&] { mails_.push_back({now_ + std::chrono::milliseconds(1 + dice(faults_ && dice(20) == 0 ? 3'000 : 20)), arrive}); };
+    const auto once = [&] {
+      mails_.push_back({now_ + std::chrono::milliseconds(1 + dice(faults_ && dice(20) == 0 ? 3'000 : 20)), arrive});
+    };
     once();
     if (faults_ && dice(12) == 0) once();
   }
@@ -211,8 +213,7 @@ private:
     while (n.up && n.life == life && n.source) {
       if (faults_ && dice(300) == 0) return crash(n);
       if (!fx.send.empty()) {
-        for (auto& s : std::exchange(fx.send, {}))
-          send([this, s, to = 1 - me] { arrive(nodes_[to], s); });
+        for (auto& s : std::exchange(fx.send, {})) send([this, s, to = 1 - me] { arrive(nodes_[to], s); });
       } else if (std::exchange(fx.freeze, false)) {
         n.frozen = true;
         n.source->on_frozen({}, now_, fx);
