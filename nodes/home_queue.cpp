@@ -70,6 +70,7 @@ public:
     if (note_.promised.move != 0) {
       ok = open_store();  // what came is in there, and is not shown before it is decided
       incoming_ = true;
+      hold_messages_until_decided();
     } else if (note_.node == parts_.node) {
       if (others && elsewhere.epoch >= note_.epoch) return two_homes(elsewhere.node);
       ok = open_store();
@@ -209,13 +210,15 @@ public:
     if (known.node.empty() || known.node == parts_.node) {
       const bool lost_with_its_node = parts_.settings.type == config::queue_type::channel;
       // While a move comes here its source decides.
+      // It moved there a moment ago, and the others have not heard of it.
+      const bool to_noted = linked_ && target_.name == note_.node;
       const bool nobodys = !store_ && (note_.node.empty() || lost_with_its_node);
       lock.unlock();
       if (nobodys && cluster_->members->first_candidate(name())) {
         auto ok = open_store();
         if (ok) ok = begin(note_.epoch + 1, nullptr);
         if (!ok) tell_trouble(ok.failure().text);
-      } else {
+      } else if (!to_noted) {
         point_to(note_.node, {});
       }
       return;
@@ -294,15 +297,19 @@ public:
     };
     end(mover_);
     end(taker_);
+    std::vector<std::jthread> retiring;
+    {
+      const std::lock_guard lock(mutex_);
+      retiring.swap(retiring_);
+    }
+    retiring.clear();  // before the lock, which they take
     const std::unique_lock one_at_a_time(changing_);
     std::shared_ptr<actor_queue> q;
     worker_pool_actor p;
-    std::vector<std::jthread> retiring;
     {
       const std::lock_guard lock(mutex_);
       q = std::exchange(mine_, nullptr);
       p = std::exchange(pool_, nullptr);
-      retiring.swap(retiring_);
     }
     std::size_t left = 0;
     const auto timeout = parts_.settings.shutdown_timeout;
@@ -310,7 +317,6 @@ public:
     if (p && !(q && timeout == 0ms)) left = end_pool(p, timeout);
     if (q) left += q->stop();
     if (p && q && timeout == 0ms) left += end_pool(p, 0ms);
-    retiring.clear();
     end(front_);
     {
       const std::lock_guard lock(mutex_);
@@ -711,6 +717,10 @@ private:
     wait_for_dismissal();
     const std::unique_lock one_at_a_time(changing_);
     if (at_home() || incoming_) return;  // it came back, over the old rows
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopped_) return;  // they are forgotten when the queue comes back
+    }
     close_store();
     if (!durable()) return;
     if (auto ok = open_store(); ok) ok = store_->wipe();
@@ -735,6 +745,17 @@ private:
   }
 
   // ---- a move to this node; on the taker's thread ----
+
+  // The old home forwards to this front as soon as it has decided, which may be before this node has heard of it: sent
+  // back they would go round in circles.
+  void hold_messages_until_decided() {
+    const foreign_thread here;
+    caf::anon_send(front_, hold_messages{});
+  }
+  void let_messages_go() {
+    const foreign_thread here;
+    caf::anon_send(front_, release_messages{});
+  }
 
   void spawn_taker() {
     move_target_parts p;
@@ -769,6 +790,7 @@ private:
       if (at_home()) return;
       coming_ = nullptr;
       incoming_ = false;
+      let_messages_go();
       if (store_) (void)store_->wipe();
       close_store();
       cluster_->members->tell();  // what was held up by it is looked at again
@@ -786,6 +808,7 @@ private:
       nothing_more.sync = true;
       if (auto ok = store_->import(nothing_more); !ok) return ok;
       coming_ = std::make_shared<frozen_queue>(frozen_queue{m.step.image, m.pools});
+      hold_messages_until_decided();
       auto n = cluster_->book->get(name());
       if (!n) return n.failure();
       n->promised = note;
@@ -811,6 +834,7 @@ private:
       if (ok) {
         incoming_ = false;
         coming_ = nullptr;
+        let_messages_go();
       }
       if (!ok) tell_trouble(ok.failure().text);
       return ok;

@@ -70,9 +70,9 @@ void pass(pointer self, Message& m) {
     self->send(self->state.to.handle, std::move(m));
     return;
   }
-  // Without a home there is nobody to whom it would mean anything later.
-  if (self->state.held)
-    park(self, {steady::max(), [self, m = std::move(m)] { self->send(self->state.to.handle, m); }, {}});
+  // While it moves nothing may be lost; while the home is looked for it may have been a short break.
+  const auto until = self->state.held ? steady::max() : self->clock().now() + patience;
+  park(self, {until, [self, m = std::move(m)] { self->send(self->state.to.handle, m); }, {}});
 }
 
 template <class Reply, class Message>

@@ -85,10 +85,11 @@ std::string owner_by(http_client& http, cluster& c, std::size_t i) {
 }
 
 template <class Condition>
-void wait_for(cluster& c, const std::string& what, Condition holds, std::chrono::seconds patience = 40s) {
+void wait_for(cluster& c, const std::string& what, Condition holds, std::chrono::seconds patience = 40s,
+              const answer* last = nullptr) {
   for (const auto end = steady::now() + patience; steady::now() < end; std::this_thread::sleep_for(20ms))
     if (holds()) return;
-  fail(what + "\n" + c.logs().substr(0, 12'000));
+  fail(what + (last ? ": " + last->text : "") + "\n" + c.logs().substr(0, 12'000));
 }
 
 /// Both say the same.
@@ -148,14 +149,15 @@ void push_jobs(const std::stop_token& stop, cluster& c, std::size_t first, ackno
 
 std::pair<std::uint64_t, std::uint64_t> check_handled(http_client& http, cluster& c, const acknowledged& r,
                                                       std::chrono::seconds patience = 40s) {
+  answer last;
   wait_for(
       c, "the queue does not become empty",
       [&] {
-        const auto a = http.get(c.nodes[0]->port(), "/v1/queues/load");
-        return a.status == 200 && a.body.value("phase", "") == "running" && a.body.at("waiting") == 0 &&
-               a.body.at("running") == 0 && a.body.at("delayed") == 0;
+        last = http.get(c.nodes[0]->port(), "/v1/queues/load");
+        return last.status == 200 && last.body.value("phase", "") == "running" && last.body.at("waiting") == 0 &&
+               last.body.at("running") == 0 && last.body.at("delayed") == 0;
       },
-      patience);
+      patience, &last);
   const auto times = line_counts(c.handled);
   std::uint64_t lost = 0, again = 0;
   for (const auto& id : r.ids)
