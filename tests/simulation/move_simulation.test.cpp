@@ -2,7 +2,7 @@
 // messages, with disks that do not say whether they have written. At any time at most one of them may write; at the end
 // exactly one does, and it has every row as it was changed last.
 //
-// CARAVAN_SEED: one run only, of that seed. CARAVAN_RUNS: how many (2,000).
+// CARAVAN_SEED: one run only, of that seed. CARAVAN_RUNS: how many (500).
 #define CAF_SUITE move_simulation
 #include "actors/move/move_source_core.hpp"
 #include "actors/move/move_target_core.hpp"
@@ -381,7 +381,7 @@ std::uint64_t number(const char* variable, std::uint64_t otherwise) {
 
 CAF_TEST(whatever happens exactly one node owns the queue and nothing is lost) {
   const auto only = number("CARAVAN_SEED", 0);
-  const auto runs = only ? 1 : number("CARAVAN_RUNS", 2'000);
+  const auto runs = only ? 1 : number("CARAVAN_RUNS", 500);
   std::size_t moved = 0, undone = 0, crashes = 0, asked = 0;
   for (std::uint64_t i = 0; i < runs; ++i) {
     const auto seed = only ? only : i + 1;
