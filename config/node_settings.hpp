@@ -62,6 +62,8 @@ struct cluster_settings {
   std::string tls_ca;                             ///< TLS_CA, absolute
   std::vector<std::string> nodes;                 ///< NODES: who may join; empty: any name
   std::chrono::milliseconds owner_lease{10'000};  ///< OWNER_LEASE
+  std::vector<std::string> join;                  ///< JOIN, each HOST:PORT
+  bool joins = false;                             ///< JOIN is set: a cluster without Redis
 };
 
 /// A whole file.

@@ -399,6 +399,28 @@ std::vector<std::string> names_in(std::string_view text) {
   return names;
 }
 
+// Blanks around the commas are fine.
+void read_join(reader& in, cluster_settings& out) {
+  const auto text = in.text("JOIN");
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find(',', at), text.size());
+    auto one = text.substr(at, end - at);
+    at = end + 1;
+    one.erase(0, one.find_first_not_of(" \t"));
+    one.erase(one.find_last_not_of(" \t") + 1);
+    if (one.empty()) continue;
+    out.joins = true;
+    if (one == "self") continue;
+    const auto colon = one.rfind(':');
+    const auto port = colon == std::string::npos ? std::string() : one.substr(colon + 1);
+    const bool digits = !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
+    if (colon == 0 || !digits || std::stoi(port) < 1 || std::stoi(port) > 65535)
+      in.complain("JOIN", shown(one) + " is no HOST:PORT", "write the ADDR of another node, with its port");
+    else
+      out.join.push_back(std::move(one));
+  }
+}
+
 }  // namespace
 
 cluster_settings read_cluster_settings(const ini& from, std::string_view own_name, problems& found) {
@@ -418,6 +440,7 @@ cluster_settings read_cluster_settings(const ini& from, std::string_view own_nam
   if (none && !is_loopback(out.host))
     in.complain("ADDR", "everybody who reaches " + shown(in.text("ADDR")) + " could bring this node down", "set TLS_CERT, TLS_KEY and TLS_CA, or listen on 127.0.0.1");
   out.owner_lease = in.duration("OWNER_LEASE");
+  read_join(in, out);
   return out;
 }
 

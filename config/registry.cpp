@@ -129,6 +129,9 @@ constexpr key_spec keys[] = {
 
     {"cluster", "ADDR", address, "127.0.0.1:0", "HOST:PORT",
      "Where other nodes reach this one; port 0 takes any free one. Beyond loopback only with TLS"},
+    {"cluster", "JOIN", text, "", "HOST:PORT[,HOST:PORT...] | self",
+     "Without Redis: addresses (ADDR) of other nodes, of which one must live for this node to find all. self: it waits for "
+     "others to join it. Queues of TYPE = level and channel then have one home, and every node answers for them"},
     {"cluster", "NODES", text, "", "NAME, NAME...",
      "The nodes that may join, by NAME; with TLS the name must also be in the certificate. Empty: every name"},
     {"cluster", "TLS_CERT", path, "", "",

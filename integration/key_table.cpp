@@ -152,4 +152,33 @@ void key_book::rebuild(const key_digest& digest, item_id id) {
   if (!holder || *holder < id) unique_.put(digest, id);
 }
 
+std::vector<kept_key> key_book::kept_after(item_id after, std::size_t max) const {
+  std::vector<kept_key> found;
+  const auto take = [&](kept_key::kind what, const key_table& table) {
+    table.for_each([&](const key_table::entry& e) {
+      if (e.owner > after) found.push_back({what, e.digest, e.owner, e.expires});
+    });
+  };
+  if (keeps_idempotency_keys()) take(kept_key::kind::idempotency, idempotency_);
+  if (keys_have_lifetime()) take(kept_key::kind::unique, unique_);
+  const auto by_owner = [](const kept_key& a, const kept_key& b) { return a.owner < b.owner; };
+  if (max > 0 && found.size() > max) {
+    std::nth_element(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(max - 1), found.end(), by_owner);
+    const auto last = found[max - 1].owner;
+    std::erase_if(found, [&](const kept_key& k) { return k.owner > last; });
+  }
+  std::sort(found.begin(), found.end(), by_owner);
+  return found;
+}
+
+void key_book::import(const kept_key& key) {
+  const bool idempotency = key.what == kept_key::kind::idempotency;
+  auto& table = idempotency ? idempotency_ : unique_;
+  if (idempotency ? !keeps_idempotency_keys() : !is_unique()) return;
+  if (key.expires == wall_time{})
+    table.release(key.digest, key.owner);
+  else
+    table.put(key.digest, key.owner, key.expires);
+}
+
 }  // namespace caravan

@@ -115,6 +115,18 @@ public:
   }
   [[nodiscard]] wall_time idempotency_expiry(wall_time now) const noexcept { return now + window_; }
 
+  /// For storage::keys_after().
+  [[nodiscard]] std::vector<kept_key> kept_after(item_id after, std::size_t max) const;
+  /// What storage::import() means for a key, and for a record's own.
+  void import(const kept_key& key);
+  void import(const record& r) {
+    if (is_unique() && !keys_have_lifetime() && r.digest && r.state != record_state::dead) rebuild(r.digest, r.id);
+  }
+  void clear() {
+    unique_.clear();
+    idempotency_.clear();
+  }
+
   key_table& unique_keys() noexcept { return unique_; }
   key_table& idempotency_keys() noexcept { return idempotency_; }
 

@@ -54,6 +54,15 @@ struct storage_counts {
   item_id last{};  ///< the highest id ever given out, as far as the store knows
 };
 
+/// A part of another storage of the same queue, on its way here. Ids and keys stay as they are.
+struct import_part {
+  std::span<const record> fresh;    ///< nothing of theirs is here
+  std::span<const record> changed;  ///< put in place of what is here under their ids, if anything
+  std::span<const item_id> gone;
+  std::span<const kept_key> keys;   ///< carried out first
+  bool sync = false;                ///< on the disk when it returns, whatever the storage promises else
+};
+
 /// Above every id.
 inline constexpr item_id no_item_limit{~std::uint64_t{0}};
 
@@ -132,6 +141,24 @@ public:
 
   /// Writes out what waits and lets go of the engine. Idempotent.
   virtual expected<void> close() = 0;
+
+  // For moves between nodes. A storage that many share has no need of them.
+
+  /// All or none. Nobody else uses the storage meanwhile. Records that wait or are delayed hold their unique key
+  /// afterwards, unless a newer one does; under until::time only `keys` say who holds one. Name a record once in a call.
+  virtual expected<void> import(const import_part& part) {
+    (void)part;
+    return error{errc::not_supported, "this storage takes nothing over from another"};
+  }
+  /// Forgets all records and all keys. Ids go on growing. Not all or none.
+  virtual expected<void> wipe() { return error{errc::not_supported, "this storage cannot be wiped"}; }
+  /// Keys that are kept apart from the records and whose owner is above `after`, in the order of owners; about `max`, but
+  /// never a part of those of one owner.
+  virtual expected<std::vector<kept_key>> keys_after(item_id after, std::size_t max) {
+    (void)after;
+    (void)max;
+    return std::vector<kept_key>{};
+  }
 
   /// True when calls may wait for a disk or a network, so that an actor must not make them on a shared thread.
   [[nodiscard]] virtual bool blocks() const noexcept = 0;

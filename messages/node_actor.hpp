@@ -2,7 +2,8 @@
 
 /// Nodes as other nodes see them.
 
-#include "messages/queue_words.hpp"
+#include "messages/member_words.hpp"
+#include "messages/queue_actor.hpp"
 
 #include <caf/actor_control_block.hpp>
 #include <caf/typed_actor.hpp>
@@ -57,8 +58,32 @@ typename I::result_type inspect(I& f, found_events& x) {
   return f(x.bus);
 }
 
+/// A step of a move, with the handles of the queue's pools where it carries the image.
+struct move_message {
+  move_step step;
+  std::vector<attach_pool> pools;
+};
+template <class I>
+typename I::result_type inspect(I& f, move_message& x) {
+  return f(x.step, x.pools);
+}
+/// `queue`: with the answer to the image, the actor that stands for the queue on the new node.
+struct move_reply {
+  move_answer answer;
+  caf::strong_actor_ptr queue;
+};
+template <class I>
+typename I::result_type inspect(I& f, move_reply& x) {
+  return f(x.answer, x.queue);
+}
+
+/// Takes the steps of a move at the new owner.
+using move_target_actor = caf::typed_actor<caf::replies_to<move_message>::with<move_reply>>;
+
 /// What a node publishes at its cluster address.
-using node_actor = caf::typed_actor<caf::replies_to<node_hello>::with<node_hello>, caf::replies_to<find_queue>::with<found_queue>,
-                                    caf::replies_to<find_events>::with<found_events>>;
+using node_actor =
+  caf::typed_actor<caf::replies_to<node_hello>::with<node_hello>, caf::replies_to<find_queue>::with<found_queue>,
+                   caf::replies_to<member_report>::with<member_report>, caf::replies_to<move_message>::with<move_reply>,
+                   caf::replies_to<ask_move>::with<move_decision>, caf::replies_to<find_events>::with<found_events>>;
 
 }  // namespace caravan

@@ -216,6 +216,22 @@ typename I::result_type inspect(I& f, move_queue& x) {
   return f(x.to, x.by);
 }
 
+/// Which item holds a unique key.
+struct find_key {
+  key_digest digest;
+};
+struct found_key {
+  item_id holder;  ///< 0: nobody
+};
+template <class I>
+typename I::result_type inspect(I& f, find_key& x) {
+  return f(x.digest);
+}
+template <class I>
+typename I::result_type inspect(I& f, found_key& x) {
+  return f(x.holder);
+}
+
 // ---- worker pools ----
 
 struct get_pool_status {};

@@ -62,6 +62,15 @@ struct record_ref {
   key_digest digest;
 };
 
+/// A key as a storage keeps it apart from its records: of repeats, or a unique one with a lifetime.
+struct kept_key {
+  enum class kind : std::uint8_t { idempotency = 0, unique = 1 };
+  kind what = kind::idempotency;
+  key_digest digest;
+  item_id owner;
+  wall_time expires{};  ///< wall_time{}: it is free, if that owner had it
+};
+
 inline record_ref ref_of(const record& r) { return {r.id, r.state, r.due, r.digest}; }
 
 // How CAF reads and writes them: by position, so append only.
@@ -72,6 +81,10 @@ typename I::result_type inspect(I& f, item_id& x) {
 template <class I>
 typename I::result_type inspect(I& f, key_digest& x) {
   return f(x.high, x.low);
+}
+template <class I>
+typename I::result_type inspect(I& f, kept_key& x) {
+  return f(x.what, x.digest, x.owner, x.expires);
 }
 template <class I>
 typename I::result_type inspect(I& f, record& x) {

@@ -57,6 +57,13 @@ void register_messages(caf::actor_system_config& config) {
   config.add_message_type<node_hello>("caravan.node_hello");
   config.add_message_type<find_queue>("caravan.find_queue");
   config.add_message_type<found_queue>("caravan.found_queue");
+  config.add_message_type<find_key>("caravan.find_key");
+  config.add_message_type<found_key>("caravan.found_key");
+  config.add_message_type<member_report>("caravan.member_report");
+  config.add_message_type<move_message>("caravan.move_message");
+  config.add_message_type<move_reply>("caravan.move_reply");
+  config.add_message_type<ask_move>("caravan.ask_move");
+  config.add_message_type<move_decision>("caravan.move_decision");
   config.add_message_type<task_run_info>("caravan.task_run_info");
   config.add_message_type<task_info>("caravan.task_info");
   config.add_message_type<task_event>("caravan.task_event");

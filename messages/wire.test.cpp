@@ -388,6 +388,7 @@ worker_pool_actor::behavior_type strict_pool(worker_pool_actor::pointer) {
   return {[](const batch&) {},
           [](const call_ended&) {},
           [](pool_tick) {},
+          [](attach_again) {},
           [](const set_max_workers& m) -> caf::result<ack> {
             if (m.most < 0) return to_caf({errc::invalid_argument, "fewer than none"});
             return ack{};

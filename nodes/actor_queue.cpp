@@ -71,6 +71,7 @@ public:
     q.may_hand_out = std::move(right.may_hand_out);
     q.on_fenced = std::move(right.on_fenced);
     q.on_move = std::move(right.on_move);
+    q.came_with = std::move(right.came_with);
     queue_ = system.spawn(queue_behavior, std::move(q));
     wake->queue = queue_.address();
     if (parts_.handler) start_pool();
@@ -179,6 +180,16 @@ public:
     stop_within(timeout > 0ms ? timeout : abandon_timeout);  // 0 means to run the rest
   }
 
+  void dismiss() override {
+    door_->close({errc::fenced, "queue \"" + name() + "\": it moved to another node"});
+    moved_ = true;
+    stop_within(1ms);
+  }
+  [[nodiscard]] home_actor own_actor() const override {
+    const std::lock_guard lock(mutex_);
+    return queue_;
+  }
+
 private:
   std::size_t stop_within(std::chrono::milliseconds timeout) {
     {
@@ -264,7 +275,7 @@ private:
 
   void report_end(const queue_status& st) {
     const auto& c = st.counts;
-    if (parts_.settings.type != config::queue_type::channel) return;
+    if (parts_.settings.type != config::queue_type::channel || moved_) return;
     const auto lost = c.waiting + c.running + c.delayed;
     if (lost > 0)
       parts_.log->warn("queue", "items that were only in memory end with this node",
@@ -276,11 +287,12 @@ private:
   std::shared_ptr<intake> door_;
   std::shared_ptr<trouble> health_;
   store_actor storekeeper_;
-  queue_actor queue_;
+  home_actor queue_;
   worker_pool_actor pool_;
   std::atomic<bool> push_failed_{false};
   mutable std::mutex mutex_;  ///< of the pool and of `stopped_`
   bool stopped_ = false;
+  std::atomic<bool> moved_{false};
 };
 
 }  // namespace

@@ -14,6 +14,7 @@ struct queue_right {
   std::function<bool()> may_hand_out;  ///< called before every event, from any thread
   std::function<void()> on_fenced;     ///< another node owns it now; called from any thread, must not block
   std::function<expected<void>(const move_queue&)> on_move;  ///< begins to hand it over; likewise
+  std::shared_ptr<const frozen_queue> came_with;  ///< it moved here
 };
 
 class actor_queue : public hosted_queue {
@@ -25,6 +26,10 @@ public:
   virtual void look_again() = 0;
   /// As stop(), for a node that may not write any more: what runs may end, the rest is left to others.
   virtual void abandon() = 0;
+  /// It has moved away: refuses pushes at once, lets go of the storage, and leaves its rows alone.
+  virtual void dismiss() = 0;
+  /// The queue's own actor. Null after the end.
+  [[nodiscard]] virtual home_actor own_actor() const = 0;
 };
 
 /// Spawns the actors.

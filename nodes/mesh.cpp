@@ -37,15 +37,31 @@ struct node_state {
   node_state() = default;
 };
 
-node_actor::behavior_type node_behavior(node_actor::stateful_pointer<node_state>, node_hello me,
-                                        std::function<queue_actor(const std::string&)> own_queue,
-                                        std::function<caf::strong_actor_ptr()> own_events) {
+node_actor::behavior_type node_behavior(node_actor::stateful_pointer<node_state> self, mesh::options o) {
+  const node_hello me{o.name, o.incarnation};
   return {
       [me](const node_hello&) { return me; },
-      [own_queue](const find_queue& f) {
+      [own_queue = o.own_queue](const find_queue& f) {
         return found_queue{caf::actor_cast<caf::strong_actor_ptr>(own_queue(f.name))};
       },
-      [own_events](find_events) { return found_events{own_events()}; },
+      [own_events = o.own_events](find_events) { return found_events{own_events()}; },
+      [me, exchange = o.exchange](const member_report& r) {
+        if (exchange) return exchange(r);
+        member_report none;
+        none.name = me.name;
+        none.incarnation = me.incarnation;
+        none.protocol = me.protocol;
+        none.refused = "node \"" + me.name + "\": joins no cluster by address; set JOIN in its [cluster]";
+        return none;
+      },
+      [self, me, target = o.move_target](move_message& m) -> caf::result<move_reply> {
+        if (const auto taker = target ? target(m.step.queue) : move_target_actor())
+          return self->delegate(taker, std::move(m));
+        return move_reply{
+            {m.step.move, 0, "node \"" + me.name + "\": has no queue \"" + m.step.queue + "\" that could come to it"},
+            {}};
+      },
+      [decision = o.decision](const ask_move& a) { return decision ? decision(a) : move_decision{}; },
   };
 }
 
@@ -119,8 +135,7 @@ public:
     door.turned_away = options_.turned_away;
     links_ = std::make_unique<peer_middleman>(system_, std::move(door));
     port_ = links_->port();
-    node_ = system_.spawn(node_behavior, node_hello{options_.name, options_.incarnation}, options_.own_queue,
-                          options_.own_events);
+    node_ = system_.spawn(node_behavior, options_);
     caf::scoped_actor self{system_};
     self->request(links_->actor(), connect_timeout, caf::publish_atom::value, port_,
                   caf::actor_cast<caf::strong_actor_ptr>(node_), system_.message_types(node_), options_.host, true)
@@ -166,6 +181,29 @@ public:
 
   [[nodiscard]] const std::string& address() const { return address_; }
 
+  expected<node_actor> connect(const std::string& address) {
+    const auto [host, port] = split_address(address);
+    const auto at = [&](errc code, const std::string& text) -> error { return {code, address + ": " + text}; };
+    if (port == 0) return at(errc::invalid_argument, "the address has no port");
+    if (auto why = probe(host, port); !why.empty()) return at(errc::backend_failed, "cannot be reached: " + why);
+    const foreign_thread here;
+    caf::scoped_actor self{system_};
+    expected<node_actor> node{errc::backend_failed, ""};
+    self->request(links_->actor(), connect_timeout, caf::connect_atom::value, host, port)
+        .receive(
+            [&](const caf::node_id&, caf::strong_actor_ptr& who, const std::set<std::string>& interfaces) {
+              if (!who || !system_.assignable(interfaces, system_.message_types<node_actor>()))
+                node = at(errc::not_supported, "there is no node of this version");
+              else
+                node = caf::actor_cast<node_actor>(who);
+            },
+            [&](caf::error& e) {
+              const auto why = links_->trouble(host, port);
+              node = at(errc::backend_failed, "cannot connect: " + (why.empty() ? system_.render(e) : why));
+            });
+    return node;
+  }
+
 private:
   using job = std::function<void()>;
 
@@ -201,23 +239,8 @@ private:
   }
 
   expected<node_actor> reach(caf::scoped_actor& self, const mesh_peer& p) {
-    const auto [host, port] = split_address(p.address);
-    if (port == 0) return about(p, errc::invalid_argument, "the address has no port");
-    if (auto why = probe(host, port); !why.empty()) return about(p, errc::backend_failed, "cannot be reached: " + why);
-    expected<node_actor> node{errc::backend_failed, ""};
-    self->request(links_->actor(), connect_timeout, caf::connect_atom::value, host, port)
-        .receive(
-            [&](const caf::node_id&, caf::strong_actor_ptr& who, const std::set<std::string>& interfaces) {
-              if (!who || !system_.assignable(interfaces, system_.message_types<node_actor>()))
-                node = about(p, errc::not_supported, "it is no node of this version");
-              else
-                node = caf::actor_cast<node_actor>(who);
-            },
-            [&](caf::error& e) {
-              const auto why = links_->trouble(host, port);
-              node = about(p, errc::backend_failed, "cannot connect: " + (why.empty() ? system_.render(e) : why));
-            });
-    if (!node) return node.failure();
+    auto node = connect(p.address);
+    if (!node) return error{node.failure().code, "node \"" + p.name + "\" at " + node.failure().text};
     expected<void> known{errc::backend_failed, ""};
     self->request(*node, ask_timeout, node_hello{options_.name, options_.incarnation})
         .receive(
@@ -286,6 +309,7 @@ private:
 mesh::mesh(caf::actor_system& system, options o) : impl_(std::make_unique<impl>(system, std::move(o))) {}
 mesh::~mesh() = default;
 const std::string& mesh::address() const noexcept { return impl_->address(); }
+expected<node_actor> mesh::connect(const std::string& address) { return impl_->connect(address); }
 void mesh::find(mesh_peer peer, std::string queue, std::chrono::milliseconds delay,
                 std::function<void(expected<queue_actor>)> answer) {
   impl_->find(std::move(peer), std::move(queue), delay, std::move(answer));

@@ -2,6 +2,7 @@
 
 /// The way from this node to the others.
 
+#include "messages/node_actor.hpp"
 #include "messages/queue_actor.hpp"
 #include "nodes/peer/peer_door.hpp"
 
@@ -49,6 +50,12 @@ public:
     std::function<queue_actor(const std::string&)> own_queue;
     /// The bus of this node's events; null when there is none. Likewise.
     std::function<caf::strong_actor_ptr()> own_events;
+    /// Nodes that joined by address: what another tells is answered with what this one tells. Likewise. Empty: refused.
+    std::function<member_report(const member_report&)> exchange = {};
+    /// Who takes the steps of a move of this queue to this node; null: nobody. Likewise.
+    std::function<move_target_actor(const std::string& queue)> move_target = {};
+    /// What this node decided about a move away from it. Likewise.
+    std::function<move_decision(const ask_move&)> decision = {};
   };
   /// Throws caravan::exception when the port is taken or TLS is missing where it is needed.
   mesh(caf::actor_system& system, options o);
@@ -67,6 +74,10 @@ public:
             std::function<void(expected<queue_actor>)> answer);
   /// Likewise for the bus of its events.
   void find_events(mesh_peer peer, std::function<void(expected<caf::strong_actor_ptr>)> answer);
+
+  /// A way to whatever node listens at "HOST:PORT". Blocks, up to 4 s and what the resolver takes: for threads of their
+  /// own. That it answers is not proved yet.
+  [[nodiscard]] expected<node_actor> connect(const std::string& address);
 
 private:
   class impl;

@@ -33,6 +33,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
+constexpr auto join_patience = 1s;  // how long a start waits for the first of the others
+
 struct quiet_config : caf::actor_system_config {
   quiet_config() {
     register_messages(*this);
@@ -176,10 +178,13 @@ node_runtime::node_runtime(const node_options& options) : ini_(read_configuratio
 
   const foreign_thread here;
   caf_config_ = std::make_unique<quiet_config>();
-  if (shares_queues(ini_, settings_)) prepare_mesh(*caf_config_);
+  const auto& cluster = settings_.cluster;
+  if (cluster.joins || shares_queues(ini_, settings_)) prepare_mesh(*caf_config_);
   system_ = std::make_unique<caf::actor_system>(*caf_config_);
   try {
     events_->begin(*system_);
+    if (cluster.joins)
+      if (auto ok = join(); !ok) throw exception(ok.failure());
     auto opened_locks = lock_host::open({system_.get(), log_.get(), &clock(), settings_.node.name, settings_.locks, sink});
     if (!opened_locks) throw exception(opened_locks.failure());
     locks_ = std::move(*opened_locks);
@@ -189,6 +194,7 @@ node_runtime::node_runtime(const node_options& options) : ini_(read_configuratio
       if (!handler) throw exception(handler.failure());
       if (auto opened = open(q, *handler, {}); !opened) throw exception(opened.failure());
     }
+    if (members_) members_->start();
     cron_host_parts c;
     c.system = system_.get();
     c.log = log_.get();
@@ -245,6 +251,7 @@ void node_runtime::start_http() {
   http_ = std::make_unique<http::server>(std::move(o));
   add_api(*http_, *this);
   if (auto ok = http_->start(); !ok) throw exception(ok.failure());
+  if (members_) members_->tell_http((h.host.empty() ? "*" : h.host) + ":" + std::to_string(http_->port()));
   for (const auto& place : shared_places()) place->tell_http((h.host.empty() ? "*" : h.host) + ":" + std::to_string(http_->port()));
 }
 
@@ -297,12 +304,126 @@ expected<std::shared_ptr<hosted_queue>> node_runtime::open(config::queue_setting
     if (!there) return {there.failure().code, "queue \"" + s.name + "\": " + there.failure().text};
     shared = std::move(*there);
   }
+  std::shared_ptr<cluster_parts> cluster;
+  if (members_) cluster = std::make_shared<cluster_parts>(cluster_parts{incarnation_, members_.get(), mesh_.get(), book_.get(), moves_.get()});
   const auto name = s.name;
-  auto opened = host_queue({system_.get(), log_.get(), &clock(), settings_.node.name, id, std::move(s), std::move(handler), item_type, std::move(shared), mesh_.get(), events_->door()});
+  auto opened = host_queue({system_.get(), log_.get(), &clock(), settings_.node.name, id, std::move(s), std::move(handler), item_type, std::move(shared), std::move(cluster), mesh_.get(), events_->door()});
   if (!opened) return opened.failure();
   const std::lock_guard lock(mutex_);
   queues_[name] = *opened;
   return *opened;
+}
+
+void node_runtime::start_mesh() {
+  const auto& c = settings_.cluster;
+  mesh::options o;
+  o.name = settings_.node.name;
+  o.incarnation = incarnation_;
+  o.host = c.host;
+  o.port = c.port;
+  o.tls = {c.tls_cert, c.tls_key, c.tls_ca};
+  o.nodes = c.nodes;
+  o.turned_away = [this](const std::string& text) { log_->warn("cluster", text); };
+  o.own_queue = [this](const std::string& name) {
+    const auto q = find(name);
+    return q ? q->owned_actor() : queue_actor();
+  };
+  if (members_) {
+    const auto home = [this](const std::string& name) { return std::dynamic_pointer_cast<home_queue>(find(name)); };
+    o.exchange = [this](const member_report& theirs) { return members_->exchange(theirs); };
+    o.move_target = [home](const std::string& queue) {
+      const auto q = home(queue);
+      return q ? q->taker() : move_target_actor();
+    };
+    o.decision = [home](const ask_move& a) {
+      const auto q = home(a.queue);
+      return q ? q->decision(a.move) : move_decision{};
+    };
+  }
+  o.own_events = [this] { return caf::actor_cast<caf::strong_actor_ptr>(events_->bus()); };
+  mesh_ = std::make_unique<mesh>(*system_, std::move(o));
+  events_->join({mesh_.get(), [this] { return nodes_there(); }, std::max<std::chrono::milliseconds>(c.owner_lease / 3, 1s)});
+}
+
+expected<void> node_runtime::join() {
+  book_ = std::make_unique<home_book>(settings_.node.data_dir + "/homes");
+  moves_ = std::make_unique<move_log>(settings_.node.data_dir + "/moves.jsonl");
+  membership::options o;
+  o.me.name = settings_.node.name;
+  o.me.incarnation = incarnation_;
+  o.me.protocol = cluster_protocol;
+  o.me.version = CARAVAN_VERSION;
+  o.me.started = std::chrono::floor<std::chrono::milliseconds>(started_at_).time_since_epoch().count();
+  o.seeds = settings_.cluster.join;
+  o.log = log_.get();
+  o.claims = [this] { return claims(); };
+  o.changed = [this] { members_changed(); };
+  members_ = std::make_unique<membership>(std::move(o));
+  start_mesh();
+  return members_->join(*mesh_, join_patience);
+}
+
+// Queues that are configured and not open yet count as well: nobody else is to begin them meanwhile.
+std::vector<home_claim> node_runtime::claims() const {
+  std::vector<home_claim> list;
+  std::vector<std::shared_ptr<hosted_queue>> open;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, q] : queues_) open.push_back(q);
+  }
+  for (const auto& q : open)
+    if (const auto* home = dynamic_cast<const home_queue*>(q.get())) list.push_back(home->claim());
+  for (const auto& s : settings_.queues) {
+    if (s.type != config::queue_type::level && s.type != config::queue_type::channel) continue;
+    if (std::any_of(list.begin(), list.end(), [&](const auto& c) { return c.queue == s.name; })) continue;
+    const auto note = book_->get(s.name);
+    const bool here = note && note->node == settings_.node.name && note->promised.move == 0;
+    list.push_back({s.name, std::string(config::to_string(s.type)), s.unique, here ? note->epoch : 0, here ? 1u : 0u});
+  }
+  return list;
+}
+
+// On the thread of the membership.
+void node_runtime::members_changed() {
+  // Queues of others: this node answers for them as well.
+  for (const auto& m : members_->members()) {
+    if (m.last.name == settings_.node.name || !m.alive) continue;
+    for (const auto& c : m.last.homes) {
+      if (c.epoch == 0 || !config::is_valid_name(c.queue) || find(c.queue)) continue;
+      auto s = config::read_queue_settings(ini_, c.queue, settings_.node.data_dir);
+      if (!s) continue;
+      s->type = c.type == "channel" ? config::queue_type::channel : config::queue_type::level;
+      s->unique = c.unique;
+      auto handler = runner_of(s->handler);
+      if (!handler) continue;
+      if (const auto ok = open(std::move(*s), std::move(*handler), {}); !ok)
+        log_->warn("cluster", ok.failure().text, {{"queue", c.queue}});
+    }
+  }
+  for (const auto& q : all())
+    if (const auto home = std::dynamic_pointer_cast<home_queue>(q)) home->look();
+}
+
+// As far as SHUTDOWN_TIMEOUT of each queue allows. What does not get away stays on this node's disk.
+void node_runtime::hand_queues_over() {
+  members_->cordon(true);
+  std::vector<std::string> others;
+  for (const auto& m : members_->members())
+    if (m.alive && !m.last.cordoned && m.last.name != settings_.node.name) others.push_back(m.last.name);
+  if (others.empty()) return;
+  const auto begun = clock().now();
+  std::vector<std::shared_ptr<home_queue>> going;
+  std::size_t next = 0;
+  for (const auto& q : all()) {
+    const auto home = std::dynamic_pointer_cast<home_queue>(q);
+    if (!home || !home->at_home() || home->settings().shutdown_timeout <= 0ms) continue;
+    if (const auto ok = home->begin_move({others[next++ % others.size()], "the end of its node"}); !ok)
+      log_->warn("queue", ok.failure().text);
+    else
+      going.push_back(home);
+  }
+  for (const auto& q : going)
+    while (q->moving() && clock().now() - begun < q->settings().shutdown_timeout) std::this_thread::sleep_for(5ms);
 }
 
 expected<std::shared_ptr<ownership>> node_runtime::ownership_at(const std::string& conn_str) {
@@ -327,17 +448,7 @@ expected<std::shared_ptr<ownership>> node_runtime::ownership_at(const std::strin
         return {errc::conflict, "[node] NAME = " + n.name + ": a node of that name runs already, at " + n.address +
                                   (n.http.empty() ? "" : " (HTTP at " + n.http + ")") + "; give each node a name of its own"};
   }
-  if (!mesh_) {
-    const auto& c = settings_.cluster;
-    mesh_ = std::make_unique<mesh>(*system_, mesh::options{settings_.node.name, incarnation_, c.host, c.port, {c.tls_cert, c.tls_key, c.tls_ca}, c.nodes,
-                                                           [this](const std::string& text) { log_->warn("cluster", text); },
-                                                           [this](const std::string& name) {
-                                                             const auto q = find(name);
-                                                             return q ? q->owned_actor() : queue_actor();
-                                                           },
-                                                           [this] { return caf::actor_cast<caf::strong_actor_ptr>(events_->bus()); }});
-    events_->join({mesh_.get(), [this] { return nodes_there(); }, std::max<std::chrono::milliseconds>(settings_.cluster.owner_lease / 3, 1s)});
-  }
+  if (!mesh_) start_mesh();
   node_entry me;
   me.name = settings_.node.name;
   me.incarnation = incarnation_;
@@ -396,6 +507,8 @@ std::vector<std::string> node_runtime::not_ready() const {
   }
   for (const auto& q : all())
     if (auto text = q->trouble_text(); !text.empty()) wrong.push_back(std::move(text));
+  if (members_)
+    if (auto text = members_->trouble_text(); !text.empty()) wrong.push_back(std::move(text));
   if (cron_)
     if (auto text = cron_->trouble_text(); !text.empty()) wrong.push_back(std::move(text));
   if (auto text = locks_->trouble_text(); !text.empty()) wrong.push_back(std::move(text));
@@ -417,6 +530,15 @@ expected<std::vector<node_entry>> node_runtime::nodes_there() const {
     if (!some) return some.failure();
     all.insert(all.end(), some->begin(), some->end());
   }
+  if (!members_) return all;
+  for (const auto& m : members_->members()) {
+    node_entry n;
+    n.name = m.last.name;
+    n.incarnation = m.last.incarnation;
+    n.address = m.last.address;
+    n.alive = m.alive;
+    all.push_back(std::move(n));
+  }
   return all;
 }
 
@@ -427,6 +549,7 @@ std::size_t node_runtime::stop() {
     stopping_ = true;
   }
   if (claims_) claims_->close();  // while workers outside can still say what became of their jobs
+  if (members_) hand_queues_over();
   if (http_) http_->stop(2s);
   if (watch_) watch_->stop();
   if (claims_) claims_->stop();
@@ -438,6 +561,7 @@ std::size_t node_runtime::stop() {
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < queues.size(); ++i) threads.emplace_back([&, i] { left[i] = queues[i]->stop(); });
   }
+  if (members_) members_->leave();
   if (locks_) locks_->stop();  // after the handlers, which may lock
   if (events_) events_->stop();
   for (const auto n : left) running += n;

@@ -7,6 +7,7 @@
 #include "nodes/claim_host.hpp"
 #include "nodes/event_host.hpp"
 #include "nodes/limit_host.hpp"
+#include "nodes/home_queue.hpp"
 #include "nodes/lock_host.hpp"
 #include "nodes/log.hpp"
 #include "nodes/queue_host.hpp"
@@ -87,6 +88,11 @@ public:
   /// Where queues of this node are shared; more than one where they name different Redis. Empty: this node stands alone.
   [[nodiscard]] std::vector<std::shared_ptr<ownership>> shared_places() const;
 
+  /// Nodes that joined by address; null: none do.
+  [[nodiscard]] membership* members() const { return members_.get(); }
+  /// Moves of queues away from this node, where nodes joined by address.
+  [[nodiscard]] std::vector<kept_move> moves() const { return moves_ ? moves_->last() : std::vector<kept_move>{}; }
+
   /// Stops HTTP, then the tasks, then every queue. Returns how many handlers still run.
   std::size_t stop();
 
@@ -104,6 +110,11 @@ public:
   [[nodiscard]] std::chrono::system_clock::time_point started_at() const { return started_at_; }
 
 private:
+  void start_mesh();
+  expected<void> join();
+  [[nodiscard]] std::vector<home_claim> claims() const;
+  void members_changed();
+  void hand_queues_over();
   void start_http();
   expected<std::shared_ptr<hosted_queue>> open(config::queue_settings s, std::shared_ptr<runner> handler,
                                                const std::string& item_type);
@@ -130,10 +141,14 @@ private:
   std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();
 
   mutable std::mutex mutex_;
-  std::unique_ptr<mesh> mesh_;          ///< where queues are shared
+  // Before the mesh: until that ends other nodes ask about them.
+  std::map<std::string, std::shared_ptr<hosted_queue>, std::less<>> queues_;
+  std::unique_ptr<home_book> book_;
+  std::unique_ptr<move_log> moves_;
+  std::unique_ptr<membership> members_;  ///< JOIN
+  std::unique_ptr<mesh> mesh_;          ///< where queues are shared, or nodes joined
   std::map<std::string, std::shared_ptr<ownership>> ownerships_;  ///< by the Redis; under opening_
   mutable std::mutex opening_;  ///< one queue is opened at a time; look-ups do not wait for that
-  std::map<std::string, std::shared_ptr<hosted_queue>, std::less<>> queues_;
   std::uint64_t next_id_ = 1;
   bool stopping_ = false;
 };

@@ -5,6 +5,7 @@
 #include "integration/memory/memory_storage.hpp"
 #include "integration/sealed/sealed_storage.hpp"
 #include "nodes/actor_queue.hpp"
+#include "nodes/home_queue.hpp"
 #include "nodes/shared_queue.hpp"
 
 #include <algorithm>
@@ -42,8 +43,6 @@ unique_policy policy_of(const config::queue_settings& s) {
   }
   return {};
 }
-
-namespace {
 
 expected<std::shared_ptr<storage>> open_storage(const host_parts& p) {
   const auto& s = p.settings;
@@ -89,11 +88,10 @@ expected<std::shared_ptr<storage>> open_storage(const host_parts& p) {
   return {errc::invalid_argument, "queue \"" + s.name + "\": has no storage of this node's own"};
 }
 
-}  // namespace
-
 expected<std::shared_ptr<hosted_queue>> host_queue(host_parts parts) {
   if (parts.settings.type == config::queue_type::dummy) return make_immediate_queue(std::move(parts));
   if (parts.settings.type == config::queue_type::redis) return make_shared_queue(std::move(parts));
+  if (parts.cluster) return make_home_queue(std::move(parts));
   auto store = open_storage(parts);
   if (!store) return store.failure();
   return std::shared_ptr<hosted_queue>(make_actor_queue(std::move(parts), std::move(*store)));

@@ -20,6 +20,7 @@ namespace caravan {
 
 class mesh;
 class ownership;
+struct cluster_parts;
 
 /// A queue as its node registers it.
 class hosted_queue : public queue_port {
@@ -53,9 +54,13 @@ struct host_parts {
   std::shared_ptr<runner> handler;          ///< null: nothing is handled here
   std::string item_type;
   std::shared_ptr<ownership> shared;        ///< TYPE = redis: who owns what there
+  std::shared_ptr<cluster_parts> cluster;   ///< JOIN: the other nodes; null: this node stands alone
   mesh* others = nullptr;                   ///< TYPE = redis: the way to other nodes; outlives the queue
   std::shared_ptr<event_sink> events{};     ///< may be null
 };
+
+/// TYPE = level and channel. May wait up to 10 s for another process to leave a folder.
+[[nodiscard]] expected<std::shared_ptr<storage>> open_storage(const host_parts& parts);
 
 /// Opens the storage (which may wait up to 10 s for another process to leave it) and spawns the actors.
 [[nodiscard]] expected<std::shared_ptr<hosted_queue>> host_queue(host_parts parts);

@@ -79,7 +79,7 @@ expected<void> intake::admit(std::unique_lock<std::mutex>& lock, std::size_t n, 
     return {errc::queue_full, "queue \"" + limits_.queue + "\": a push of " + std::to_string(n) +
                                 " items can never fit, the limit is LENGTH = " + std::to_string(limits_.length) +
                                 "; push fewer at a time or raise it in [queue." + limits_.queue + "]"};
-  const auto fits = [&] { return closed_ || outstanding_ + n <= limits_.length; };
+  const auto fits = [&] { return closed_ || (!held_ && outstanding_ + n <= limits_.length); };
   if (!fits()) {
     const bool got = full == when_full::wait && room_changed_.wait_for(lock, limits_.push_timeout, fits);
     if (closed_) return closed();
@@ -200,6 +200,15 @@ void intake::close(error why) {
   closed_because_ = std::move(why);
   room_changed_.notify_all();
   written_.wait(lock, [&] { return !writing_ && pending_.empty(); });
+}
+
+void intake::hold(bool held) {
+  std::unique_lock lock(mutex_);
+  held_ = held;
+  if (held)
+    written_.wait(lock, [&] { return !writing_ && pending_.empty(); });
+  else
+    room_changed_.notify_all();
 }
 
 void intake::open() {

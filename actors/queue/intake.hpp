@@ -67,6 +67,9 @@ public:
   /// none is being written any more, so that what take() then gives is all.
   void close(error why);
   void open();
+  /// While held, pushes find no room: they wait, or are refused as when it is full. Returns when none is being written
+  /// any more, so that what take() then gives is all.
+  void hold(bool held);
 
 private:
   struct request {
@@ -98,6 +101,7 @@ private:
   bool writing_ = false;
   bool woken_ = false;
   bool closed_ = false;
+  bool held_ = false;
   error closed_because_;
 };
 

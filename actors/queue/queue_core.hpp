@@ -4,6 +4,7 @@
 #include "config/queue_settings.hpp"
 #include "integration/storage.hpp"
 #include "messages/batch.hpp"
+#include "messages/move_words.hpp"
 #include "messages/queue_words.hpp"
 
 #include <caravan/error.hpp>
@@ -116,6 +117,14 @@ public:
 
   /// While its owner's right is in doubt nothing is handed out; answers still count. Takes effect with the next event.
   void hold_back(bool held) { held_back_ = held; }
+
+  // A move to another node; in queue_image.cpp.
+  /// Nothing is handed out any more. What runs, or is postponed, gets a row that waits: so the storage alone says where each item is.
+  void freeze(instant now, queue_effects& fx);
+  /// What the storage does not know, for restore() on the new node. After freeze(), when its effects are carried out.
+  [[nodiscard]] queue_image image(instant now) const;
+  /// Before any other event of a core that was made of the same rows. Answers of what runs count here from now on.
+  void restore(const queue_image& from, instant now, queue_effects& fx);
 
   /// A dead or delayed item becomes waiting at once. `r` as the storage has it.
   expected<void> retry(record r, instant now, queue_effects& fx);

@@ -128,6 +128,7 @@ queue_link_actor::behavior_type queue_link_behavior(pointer self, link_parts par
       [self](const change_job& c) -> caf::result<ack> { return forward<ack>(self, c); },
       [self](const report_batches& r) -> caf::result<batches_reported> { return forward<batches_reported>(self, r); },
       [self](const move_queue& m) -> caf::result<ack> { return forward<ack>(self, m); },
+      [self](const find_key& k) -> caf::result<found_key> { return forward<found_key>(self, k); },
       [self](set_owner& o) {
         auto& s = self->state;
         if (s.handle) self->demonitor(s.handle.address());

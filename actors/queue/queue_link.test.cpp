@@ -69,6 +69,7 @@ queue_actor::behavior_type fake_owner(queue_actor::stateful_pointer<owner_state>
         note("report");
         return batches_reported{true, {}};
       },
+      [](const find_key&) { return found_key{item_id{7}}; },
   };
 }
 

@@ -13,12 +13,13 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using pointer = queue_actor::stateful_pointer<queue_shell_state>;
+using pointer = home_actor::stateful_pointer<queue_shell_state>;
 
 constexpr std::size_t parked_most = 1'000;
 constexpr auto no_limit = std::numeric_limits<std::size_t>::max();
 constexpr auto stop_check = 500ms;   // how often the end looks whether its storage is in trouble
 constexpr auto stop_patience = 5s;  // how long it lets a storage in trouble try again
+constexpr auto freeze_patience = 2s;
 constexpr auto never = std::chrono::steady_clock::time_point::max();
 
 // Before every event of the core.
@@ -26,8 +27,8 @@ instant now_of(pointer self) {
   auto& s = self->state;
   if (s.parts.may_hand_out) {
     s.held_back = !s.parts.may_hand_out();
-    s.core->hold_back(s.held_back);
   }
+  if (s.parts.may_hand_out || s.frozen) s.core->hold_back(s.held_back || s.frozen);
   return {self->clock().now(), s.parts.clock->wall()};
 }
 
@@ -147,15 +148,22 @@ void send_load(pointer self, const queue_effects::load& l) {
 
 void push_or_park(pointer self, push_items items, caf::typed_response_promise<push_results> promise,
                   std::chrono::steady_clock::time_point deadline) {
+  ++self->state.pushes_under_way;
   // A copy: the items are needed again when there is no room.
   self->request(self->state.parts.storekeeper, caf::infinite, items)
-    .then([promise](push_results& r) mutable { promise.deliver(std::move(r)); },
+    .then([self, promise](push_results& r) mutable {
+            --self->state.pushes_under_way;
+            promise.deliver(std::move(r));
+            if (!self->state.freezes.empty()) perform(self);
+          },
           [self, promise, deadline, changes = self->state.room_changes, items = std::move(items)](caf::error& e) mutable {
             auto& s = self->state;
+            --s.pushes_under_way;
             const bool full = e == to_caf({errc::queue_full, {}}) && items.items.size() <= s.parts.settings.length;
             if (!full || s.parked.size() >= parked_most || self->clock().now() >= deadline) {
               promise.deliver(std::move(e));
               tell_trouble(self);
+              if (!s.freezes.empty()) perform(self);
             } else if (s.room_changes != changes) {
               // While the refusal was on its way. Nobody would wake it, if it was parked now.
               push_or_park(self, std::move(items), std::move(promise), deadline);
@@ -201,6 +209,7 @@ void schedule_tick(pointer self) {
   for (const auto& p : s.parked)
     if (!wake || p.deadline < *wake) wake = p.deadline;
   if (s.stopped && !s.stops.empty()) wake = self->clock().now() + stop_check;
+  if (!s.freezes.empty() && (!wake || s.freeze_deadline < *wake)) wake = s.freeze_deadline;
   if (!wake || !s.ticks.want(*wake)) return;
   const auto wait = std::max(*wake - self->clock().now(), std::chrono::steady_clock::duration{0});
   self->delayed_send(self, wait, queue_tick{});
@@ -214,6 +223,32 @@ void deliver_stops(pointer self) {
   const bool in_vain = !s.parts.health->text().empty() && self->clock().now() >= s.stopped_at + stop_patience;
   if (!written && !in_vain) return;
   for (auto& p : std::exchange(s.stops, {})) p.deliver(status_of(self));
+}
+
+void thaw(pointer self) {
+  auto& s = self->state;
+  s.frozen = false;
+  s.core->hold_back(s.held_back);
+  s.parts.door->hold(false);
+  ++s.room_changes;
+  unpark(self, no_limit);
+}
+
+void deliver_freezes(pointer self) {
+  auto& s = self->state;
+  if (s.freezes.empty()) return;
+  if (s.changes_under_way == 0 && s.changes.empty() && s.pushes_under_way == 0) {
+    frozen_queue f;
+    f.image = s.core->image(now_of(self));
+    f.image.paused_by = s.paused_by;
+    for (const auto& p : f.image.pools)
+      if (const auto it = s.pools.find(p.id); it != s.pools.end()) f.pools.push_back({p.id, pool_kind::remote, it->second});
+    for (auto& p : std::exchange(s.freezes, {})) p.deliver(f);
+  } else if (self->clock().now() >= s.freeze_deadline) {
+    for (auto& p : std::exchange(s.freezes, {}))
+      p.deliver(to_caf({errc::backend_failed, "queue \"" + s.parts.settings.name + "\": its storage does not write what has to be written before it can move"}));
+    thaw(self);
+  }
 }
 
 // Carries out what the core decided with the last event.
@@ -267,8 +302,9 @@ void perform(pointer self) {
     s.stopped_at = self->clock().now();
     close_door(self, "is stopped");
   }
-  if (room > 0 && !s.parked.empty()) unpark(self, s.parts.door->room());
+  if (room > 0 && !s.parked.empty() && !s.frozen) unpark(self, s.parts.door->room());
   deliver_stops(self);
+  deliver_freezes(self);
   tell_trouble(self);
   schedule_tick(self);
 }
@@ -384,7 +420,7 @@ caf::result<ack> change(pointer self, const change_job& c) {
 
 }  // namespace
 
-queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
+home_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
   auto& s = self->state;
   s.core = std::make_unique<queue_core>(parts.settings, parts.store->count(), parts.first_token, parts.seed);
   s.events = queue_events(parts.events, parts.settings.name);
@@ -401,6 +437,15 @@ queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
       return;
     }
   });
+  if (const auto came = std::exchange(s.parts.came_with, nullptr)) {
+    s.core->restore(came->image, now_of(self), s.fx);
+    s.paused_by = came->image.paused_by;
+    for (const auto& p : came->pools) {
+      if (!p.handle) continue;
+      s.pools[p.pool] = p.handle;
+      self->monitor(p.handle);
+    }
+  }
   s.core->on_start(now_of(self), s.fx);
   perform(self);
 
@@ -414,7 +459,7 @@ queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
     [self](queue_tick) {
       auto& st = self->state;
       if (!st.ticks.came(self->clock().now())) return;
-      unpark(self, 0);
+      unpark(self, 0);  // those whose time is up
       st.core->on_tick(now_of(self), st.fx);
       perform(self);
     },
@@ -505,7 +550,13 @@ queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
       auto& st = self->state;
       auto promise = self->make_response_promise<queue_status>();
       st.stops.push_back(promise);
-      close_door(self, "is stopping");
+      if (st.frozen) {
+        // It moved away: who waits for room here is to ask there.
+        for (auto& p : std::exchange(st.parked, {}))
+          p.promise.deliver(to_caf({errc::fenced, "queue \"" + st.parts.settings.name + "\": it moved to another node"}));
+      } else {
+        close_door(self, "is stopping");
+      }
       take_announced(self);
       const auto now = now_of(self);
       const bool rest = stop.timeout <= 0ms;
@@ -528,6 +579,33 @@ queue_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
       if (!parts.on_move)
         return to_caf({errc::not_supported, "queue \"" + parts.settings.name + "\": is not shared, so it cannot move; only queues of TYPE = redis can"});
       if (const auto ok = parts.on_move(m); !ok) return to_caf(ok.failure());
+      return ack{};
+    },
+    [self](const find_key& k) -> caf::result<found_key> {
+      // A table in memory, but for a shared storage, whose nodes ask it themselves.
+      const auto holder = self->state.parts.store->key_owner(k.digest);
+      if (!holder) return to_caf(holder.failure());
+      return found_key{holder->value_or(item_id{})};
+    },
+    [self](freeze_queue) -> caf::result<frozen_queue> {
+      auto& st = self->state;
+      const auto phase = st.core->phase();
+      if (phase == queue_phase::stopping || phase == queue_phase::stopped)
+        return to_caf({errc::queue_closed, "queue \"" + st.parts.settings.name + "\": is stopping, so it cannot move"});
+      auto promise = self->make_response_promise<frozen_queue>();
+      st.frozen = true;
+      st.parts.door->hold(true);
+      take_announced(self);
+      st.core->freeze(now_of(self), st.fx);
+      st.freezes.push_back(promise);
+      st.freeze_deadline = self->clock().now() + freeze_patience;
+      perform(self);
+      return promise;
+    },
+    [self](thaw_queue) -> caf::result<ack> {
+      thaw(self);
+      self->state.core->on_tick(now_of(self), self->state.fx);
+      perform(self);
       return ack{};
     },
   };

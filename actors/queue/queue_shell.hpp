@@ -37,6 +37,8 @@ struct queue_parts {
   std::function<void()> on_fenced;
   /// A shared storage: begins to hand the queue over. Must not block. May be empty: it cannot move.
   std::function<expected<void>(const move_queue&)> on_move;
+  /// It came from another node: what that one knew, and its pools.
+  std::shared_ptr<const frozen_queue> came_with;
 };
 
 struct queue_shell_state {
@@ -63,15 +65,19 @@ struct queue_shell_state {
     std::chrono::steady_clock::time_point deadline;
   };
   std::vector<parked_push> parked;    ///< waiting for room under LENGTH
+  std::size_t pushes_under_way = 0;   ///< at the storekeeper
   std::uint64_t room_changes = 0;     ///< how often there was new room, or the door was closed
   wake_ups ticks;
   std::string paused_by;
   bool held_back = false;
+  bool frozen = false;  ///< it moves: nothing may change
+  std::vector<caf::typed_response_promise<frozen_queue>> freezes;  ///< answered when all changes are written
+  std::chrono::steady_clock::time_point freeze_deadline{};
 
   queue_shell_state() = default;
 };
 
 /// The actor of one queue: feeds queue_core and carries out what it decides.
-queue_actor::behavior_type queue_behavior(queue_actor::stateful_pointer<queue_shell_state> self, queue_parts parts);
+home_actor::behavior_type queue_behavior(home_actor::stateful_pointer<queue_shell_state> self, queue_parts parts);
 
 }  // namespace caravan

@@ -135,6 +135,10 @@ worker_pool_actor::behavior_type worker_pool_behavior(pointer self, pool_parts p
       st.core->on_tick(st.threads->running(), self->clock().now(), st.fx);
       perform(self);
     },
+    [self](attach_again) {
+      self->state.core->on_detached();
+      attach(self);
+    },
     [self](const set_max_workers& m) -> caf::result<ack> {
       std::optional<unsigned> most;
       if (m.most > 0) most = static_cast<unsigned>(m.most);

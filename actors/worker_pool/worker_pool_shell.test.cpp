@@ -131,7 +131,8 @@ queue_actor::behavior_type fake_queue(fake_queue_pointer self) {
           [=](const list_jobs&) -> caf::result<job_list> { return unexpected(); },
           [=](const change_job&) -> caf::result<ack> { return unexpected(); },
           [=](const move_queue&) -> caf::result<ack> { return unexpected(); },
-          [=](const report_batches&) -> caf::result<batches_reported> { return unexpected(); }};
+          [=](const report_batches&) -> caf::result<batches_reported> { return unexpected(); },
+          [=](const find_key&) -> caf::result<found_key> { return unexpected(); }};
 }
 
 struct fixture : test::shell_fixture {

@@ -3,6 +3,7 @@
 
 #include "tests/contract/crash_env.hpp"
 #include "tests/contract/failing_storage.hpp"
+#include "tests/contract/import_contract.hpp"
 #include "tests/contract/storage_contract.hpp"
 #include "tests/support/temp_folder.hpp"
 #include "tests/contract/tsan_leveldb.hpp"
@@ -46,6 +47,10 @@ CAF_TEST(level keeps the storage contract with SYNC interval) {
 
 CAF_TEST(level keeps the storage contract with SYNC never) {
   check_storage_contract(level_places(config::sync_mode::never, std::make_shared<temp_folder>()));
+}
+
+CAF_TEST(a folder can be moved into) {
+  check_import_contract(level_places(config::sync_mode::interval, std::make_shared<temp_folder>()));
 }
 
 CAF_TEST(level keeps the storage contract with SYNC always) {

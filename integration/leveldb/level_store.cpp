@@ -204,6 +204,8 @@ void level_store::put_record(const record& r, row_kind kind) {
   batch_->Put(slice(key_.id(row_kind::due, r.id)), format_due(r.due));
 }
 
+void level_store::put_row(const record& r) { put_record(r, kind_of(r.state)); }
+
 void level_store::remove_rows(record_state state, due_place at) {
   if (state != record_state::delayed) {
     batch_->Delete(slice(key_.id(kind_of(state), at.id)));

@@ -40,6 +40,9 @@ public:
   [[nodiscard]] storage_counts count() const override;
   expected<std::size_t> clear(record_state state, item_id through) override;
   expected<void> close() override;
+  expected<void> import(const import_part& part) override;  // level_import.cpp
+  expected<void> wipe() override;
+  expected<std::vector<kept_key>> keys_after(item_id after, std::size_t max) override;
   [[nodiscard]] bool blocks() const noexcept override { return true; }
   void compact() override;
 
@@ -101,6 +104,7 @@ private:
   /// Runs read_records, sets bad rows aside, and repairs and tries again where the engine meets damage.
   expected<std::vector<record>> read_repairing(record_state state, read_cursor after, std::size_t max);
   void put_record(const record& r, row_kind kind);
+  void put_row(const record& r);  ///< where its state says
   void put_heads();
   expected<std::optional<record>> look_up(const level_db::access& db, item_id id, std::vector<bad_row>& bad);
   /// For calls that hold no lock: catch_up() and set_aside().

@@ -28,6 +28,9 @@ public:
   [[nodiscard]] storage_counts count() const override;
   expected<std::size_t> clear(record_state state, item_id through) override;
   expected<void> close() override;
+  expected<void> import(const import_part& part) override;
+  expected<void> wipe() override;
+  expected<std::vector<kept_key>> keys_after(item_id after, std::size_t max) override;
   [[nodiscard]] bool blocks() const noexcept override { return false; }
 
 private:
@@ -250,6 +253,51 @@ expected<void> memory_storage::close() {
   const std::lock_guard lock{mutex_};
   closed_ = true;
   return {};
+}
+
+expected<void> memory_storage::import(const import_part& part) {
+  const std::lock_guard lock{mutex_};
+  if (closed_) return closed();
+  const auto forget = [&](item_id id) {
+    for (const auto state : {record_state::waiting, record_state::delayed, record_state::dead}) remove(state, id);
+  };
+  const auto take = [&](const record& r) {
+    put(r.state, r);
+    keys_.import(r);
+    last_ = std::max(last_, r.id);
+  };
+  try {
+    for (const auto& k : part.keys) {
+      keys_.import(k);
+      last_ = std::max(last_, k.owner);
+    }
+    for (const auto id : part.gone) forget(id);
+    for (const auto& r : part.fresh) take(r);
+    for (const auto& r : part.changed) {
+      forget(r.id);
+      take(r);
+    }
+  } catch (const std::bad_alloc&) {
+    return error{errc::backend_failed, "queue \"" + options_.queue_full_name + "\": no memory for what comes from another node"};
+  }
+  return {};
+}
+
+expected<void> memory_storage::wipe() {
+  const std::lock_guard lock{mutex_};
+  if (closed_) return closed();
+  waiting_.clear();
+  delayed_.clear();
+  due_.clear();
+  dead_.clear();
+  keys_.clear();
+  return {};
+}
+
+expected<std::vector<kept_key>> memory_storage::keys_after(item_id after, std::size_t max) {
+  const std::lock_guard lock{mutex_};
+  if (closed_) return closed();
+  return keys_.kept_after(after, max);
 }
 
 }  // namespace

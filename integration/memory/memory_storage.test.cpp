@@ -2,6 +2,7 @@
 #include "integration/memory/memory_storage.hpp"
 
 #include "tests/contract/failing_storage.hpp"
+#include "tests/contract/import_contract.hpp"
 #include "tests/contract/storage_contract.hpp"
 
 #include "caf/test/unit_test.hpp"
@@ -21,6 +22,8 @@ contract::place memory_place(const toolbox::clock& clock) {
 }  // namespace
 
 CAF_TEST(memory keeps the storage contract) { check_storage_contract(memory_place); }
+
+CAF_TEST(memory can be moved into) { check_import_contract(memory_place); }
 
 CAF_TEST(the failing double keeps the contract while it is not armed) {
   check_storage_contract([](const toolbox::clock& clock) {

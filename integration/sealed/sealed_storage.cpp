@@ -109,6 +109,24 @@ public:
   [[nodiscard]] storage_counts count() const override { return real_->count(); }
   expected<std::size_t> clear(record_state state, item_id through) override { return real_->clear(state, through); }
   expected<void> close() override { return real_->close(); }
+  expected<void> import(const import_part& part) override {
+    const auto seal_all = [&](std::span<const record> records) {
+      std::vector<record> sealed;
+      sealed.reserve(records.size());
+      for (const auto& r : records) sealed.push_back(sealed_copy(r));
+      return sealed;
+    };
+    const auto fresh = seal_all(part.fresh);
+    const auto changed = seal_all(part.changed);
+    auto sealed = part;
+    sealed.fresh = fresh;
+    sealed.changed = changed;
+    return real_->import(sealed);
+  }
+  expected<void> wipe() override { return real_->wipe(); }
+  expected<std::vector<kept_key>> keys_after(item_id after, std::size_t max) override {
+    return real_->keys_after(after, max);
+  }
   [[nodiscard]] bool blocks() const noexcept override { return real_->blocks(); }
   [[nodiscard]] bool shared() const noexcept override { return real_->shared(); }
 

@@ -3,6 +3,7 @@
 
 #include "integration/leveldb/level_storage.hpp"
 #include "integration/memory/memory_storage.hpp"
+#include "tests/contract/import_contract.hpp"
 #include "tests/contract/storage_contract.hpp"
 #include "tests/support/temp_folder.hpp"
 
@@ -90,6 +91,10 @@ std::vector<std::string> payloads(storage& store, record_state state = record_st
 
 CAF_TEST(a sealed storage keeps the contract in memory) {
   check_storage_contract([](const toolbox::clock& clock) { return sealed(memory_place(clock)); });
+}
+
+CAF_TEST(a sealed storage can be moved into) {
+  check_import_contract([](const toolbox::clock& clock) { return sealed(memory_place(clock)); });
 }
 
 CAF_TEST(a sealed storage keeps the contract on LevelDB) {

@@ -42,6 +42,29 @@ exit_code run_ls(const arguments& given) {
   return exit_done;
 }
 
+exit_code run_health(const arguments& given) {
+  client node(given);
+  const auto answer = node.ask({.path = "/v1/cluster"});
+  std::vector<std::string> wrong;
+  std::size_t alive = 0;
+  for (const auto& n : answer["nodes"]) {
+    if (n["alive"].get<bool>())
+      ++alive;
+    else
+      wrong.push_back("node " + clean(n["name"].get<std::string>()) + " at " + clean(n["address"].get<std::string>()) +
+                      " is gone, and was the home of: " + joined(n["owns"]));
+  }
+  for (const auto& q : answer["without_owner"])
+    wrong.push_back("queue " + clean(q.get<std::string>()) + " has no owner");
+  if (given.has("--json")) {
+    print_json({{"healthy", wrong.empty()}, {"alive", alive}, {"wrong", wrong}});
+  } else {
+    for (const auto& w : wrong) std::printf("%s\n", w.c_str());
+    if (wrong.empty()) std::printf("%zu nodes are alive, and every queue has an owner\n", alive);
+  }
+  return wrong.empty() ? exit_done : exit_refused;
+}
+
 exit_code run_moves(const arguments& given) {
   client node(given);
   const auto answer = node.ask({.path = "/v1/cluster/moves"});
@@ -49,10 +72,22 @@ exit_code run_moves(const arguments& given) {
     print_json(answer);
     return exit_done;
   }
-  table t({{"AT"}, {"QUEUE"}, {"FROM"}, {"TO"}, {"MS", side::right}, {"BY"}});
+  table t({{"AT"},
+           {"QUEUE"},
+           {"FROM"},
+           {"TO"},
+           {"RESULT"},
+           {"ITEMS", side::right},
+           {"MS", side::right},
+           {"STOOD", side::right},
+           {"BY"}});
+  const auto number = [](const json& m, const char* name) { return m.contains(name) ? m[name].dump() : "-"; };
   for (const auto& m : answer["moves"])
-    t.add({clean(m["at"].get<std::string>()), clean(m["queue"].get<std::string>()), clean(m["from"].get<std::string>()),
-           clean(m["to"].get<std::string>()), m["ms"].dump(), clean(m["by"].get<std::string>())});
+    t.add(
+        {clean(m["at"].get<std::string>()), clean(m["queue"].get<std::string>()), clean(m["from"].get<std::string>()),
+         clean(m["to"].get<std::string>()),
+         m["moved"].get<bool>() ? cell{"moved", colour::green} : cell{clean(m["why"].get<std::string>()), colour::red},
+         number(m, "items"), m["ms"].dump(), number(m, "frozen_ms"), clean(m["by"].get<std::string>())});
   t.print();
   return exit_done;
 }
@@ -94,17 +129,33 @@ exit_code run_move(const arguments& given) {
   const http_call move{.method = "POST",
                        .path = path + "/move",
                        .body = json{{"to", to}}.dump(-1, ' ', false, json::error_handler_t::replace)};
-  const auto end = std::chrono::steady_clock::now() + 60s;
+  const auto end = std::chrono::steady_clock::now() + 600s;
+  std::string begun_at;
   // While a queue changes hands nobody can answer for it: that passes.
   const auto passes = [&](const http_answer& a) {
     return (a.status == 503 || a.body.find("\"fenced\"") != std::string::npos) &&
            std::chrono::steady_clock::now() < end;
   };
   for (auto begun = node.send(move);; begun = node.send(move)) {
-    if (begun.status == 202 || begun.body.find("already") != std::string::npos) break;
+    if (begun.status == 202 || begun.body.find("already") != std::string::npos) {
+      const auto said = json::parse(begun.body, nullptr, false);
+      begun_at = said.is_object() ? said.value("at", "") : "";
+      break;
+    }
     if (!passes(begun)) throw stop(exit_refused, words_of(begun));
     std::this_thread::sleep_for(100ms);
   }
+  const auto failed = [&]() -> std::string {
+    if (begun_at.empty()) return {};
+    const auto all = node.send({.path = "/v1/cluster/moves"});
+    const auto list = all.status == 200 ? json::parse(all.body, nullptr, false) : json();
+    if (!list.is_object()) return {};
+    // The latest first; of earlier ones the node may have told before.
+    for (const auto& m : list["moves"])
+      if (m["queue"] == given.get("QUEUE") && m["to"] == to && m["at"].get<std::string>() >= begun_at)
+        return m["moved"].get<bool>() ? "" : m["why"].get<std::string>();
+    return {};
+  };
   // It has begun; it is done when the other node says that it owns it.
   for (;;) {
     const auto answer = node.send({.path = path});
@@ -116,9 +167,12 @@ exit_code run_move(const arguments& given) {
         std::printf("%s: node %s owns it now\n", clean(q["name"].get<std::string>()).c_str(), clean(to).c_str());
       return exit_done;
     }
+    if (const auto why = failed(); !why.empty())
+      throw stop(exit_refused, "queue \"" + given.get("QUEUE") + "\": did not move to node \"" + to + "\": " + why);
     if (std::chrono::steady_clock::now() > end)
-      throw stop(exit_refused, "queue \"" + given.get("QUEUE") + "\": node \"" + to +
-                                   "\" does not own it after a minute; see \"caravan cluster ls\" and that node's log");
+      throw stop(exit_refused,
+                 "queue \"" + given.get("QUEUE") + "\": node \"" + to +
+                     "\" does not own it after ten minutes; see \"caravan cluster ls\" and that node's log");
     std::this_thread::sleep_for(100ms);
   }
 }
@@ -135,6 +189,13 @@ std::vector<verb> cluster_verbs() {
        run_ls,
        talks_to::node},
       {"cluster",
+       "health",
+       "Says whether all nodes live and every queue has an owner; exit code 1: no.",
+       {},
+       "caravan cluster health",
+       run_health,
+       talks_to::node},
+      {"cluster",
        "who-owns",
        "Names the node that owns a queue.",
        {{"QUEUE", "", "The queue", times::once}},
@@ -147,7 +208,9 @@ std::vector<verb> cluster_verbs() {
        {},
        "caravan cluster moves",
        run_moves,
-       talks_to::node},
+       talks_to::node,
+       "Nodes that joined by address list the moves away from the asked node. STOOD is how many milliseconds producers "
+       "and workers waited."},
       {"cluster",
        "drain",
        "Hands all queues that the asked node owns over to others, and cordons it.",
@@ -172,14 +235,16 @@ std::vector<verb> cluster_verbs() {
        talks_to::node},
       {"queue",
        "move",
-       "Hands a shared queue over to another node, and waits until that owns it.",
+       "Moves a queue to another node while it works, and waits until that owns it.",
        {{"QUEUE", "", "The queue", times::once}, {"--to", "NODE", "The name of the node", times::once}},
        "caravan queue move mail --to mars",
        run_move,
        talks_to::node,
-       "What runs may end within SHUTDOWN_TIMEOUT; what is left then is handled again by the new owner. Pushes are "
-       "taken all the time. The queue stays on that node as long as it lives; "
-       "when it dies any other may take over."},
+       "TYPE = redis: what runs may end within SHUTDOWN_TIMEOUT; what is left then is handled again by the new owner. "
+       "The queue stays on that node as long as it lives; when it dies any other may take over. "
+       "Nodes that joined by address: the items are copied while the queue works, and what runs goes on under its "
+       "lease. "
+       "Pushes are taken all the time."},
   };
 }
 

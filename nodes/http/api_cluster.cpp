@@ -19,12 +19,34 @@ system_time instant_of(std::int64_t ms) { return system_time{std::chrono::millis
 
 error alone(const node_runtime& node) {
   return {errc::not_supported,
-          "node \"" + node.settings().node.name + "\" shares no queue with others; set TYPE = redis in [queue.NAME]"};
+          "node \"" + node.settings().node.name +
+              "\" shares no queue with others; set TYPE = redis in [queue.NAME], or JOIN in [cluster]"};
 }
 
-/// The nodes of all Redis that this one uses, each once.
-expected<std::vector<node_entry>> all_nodes(const node_runtime& node) {
+bool is_alone(const node_runtime& node) { return node.shared_places().empty() && !node.members(); }
+
+/// Its queue lives on one node at a time and can go to another.
+bool can_move(const node_runtime& node, const hosted_queue& q) {
+  const auto type = q.settings().type;
+  return type == config::queue_type::redis || (node.members() && type != config::queue_type::dummy);
+}
+
+/// As far as this node knows.
+std::vector<node_entry> members(const node_runtime& node) {
   std::vector<node_entry> all;
+  if (!node.members()) return all;
+  const auto now = std::chrono::steady_clock::now();
+  for (const auto& m : node.members()->members()) {
+    const auto silent = m.alive ? 0ms : std::chrono::floor<std::chrono::milliseconds>(now - m.heard);
+    all.push_back({m.last.name, m.last.incarnation, m.last.address, m.last.http, m.last.version, m.last.started,
+                   m.last.cordoned, m.alive, silent});
+  }
+  return all;
+}
+
+/// The nodes of all Redis that this one uses, and those that joined by address, each once.
+expected<std::vector<node_entry>> all_nodes(const node_runtime& node) {
+  auto all = members(node);
   for (const auto& place : node.shared_places()) {
     auto some = place->nodes();
     if (!some) return some;
@@ -38,7 +60,7 @@ expected<std::vector<node_entry>> all_nodes(const node_runtime& node) {
 
 /// What blocks on Redis, on a thread that may.
 void blocking(const api& a, const responder& answer, std::function<expected<ordered_json>()> work) {
-  if (a.node.shared_places().empty()) {
+  if (is_alone(a.node)) {
     answer.reply(alone(a.node));
     return;
   }
@@ -55,7 +77,7 @@ void blocking(const api& a, const responder& answer, std::function<expected<orde
 std::map<std::string, std::vector<std::string>> owners(const node_runtime& node) {
   std::map<std::string, std::vector<std::string>> by;
   for (const auto& q : node.all()) {
-    if (q->settings().type != config::queue_type::redis) continue;
+    if (!can_move(node, *q)) continue;
     const auto info = q->info();
     by[info ? info->owner : std::string()].push_back(q->name());
   }
@@ -92,8 +114,21 @@ expected<ordered_json> moves(const node_runtime& node) {
                       {"from", m.from},
                       {"to", m.to},
                       {"by", m.by},
+                      {"moved", true},
                       {"ms", m.ms}});
   }
+  for (const auto& m : node.moves())
+    list.push_back({{"at", format_instant(instant_of(m.at))},
+                    {"queue", m.queue},
+                    {"from", m.from},
+                    {"to", m.to},
+                    {"by", m.by},
+                    {"moved", m.moved},
+                    {"why", m.why},
+                    {"items", m.items},
+                    {"ms", m.ms},
+                    {"frozen_ms", m.frozen_ms},
+                    {"buffered", m.buffered}});
   return ordered_json{{"moves", list}};
 }
 
@@ -113,19 +148,20 @@ void move(const api& a, const std::shared_ptr<hosted_queue>& q, const request& r
   if (to.empty()) in.complain("needs \"to\", the name of a node");
   constexpr std::array<std::string_view, 1> known{"to"};
   if (const auto ok = in.done(known); !ok) return void(answer.reply(ok.failure()));
-  if (q->settings().type != config::queue_type::redis)
-    return void(answer.reply(
-        error{errc::not_supported,
-              "queue \"" + q->name() + "\": is not shared, so it cannot move; only queues of TYPE = redis can"}));
+  if (!can_move(a.node, *q))
+    return void(answer.reply(error{
+        errc::not_supported,
+        "queue \"" + q->name() + "\": is not shared, so it cannot move; set TYPE = redis, or JOIN in [cluster]"}));
   a.web.post_blocking(answer, [a, q, to, by = who(r)](const responder& later) {
     const auto nodes = all_nodes(a.node);
     if (!nodes) return void(later.reply(nodes.failure()));
     if (std::none_of(nodes->begin(), nodes->end(),
                      [&](const auto& n) { return n.name == to && n.alive && !n.cordoned; }))
       return void(later.reply(no_such_node(to, *nodes)));
-    ask(a.node.system(), q->actor(), move_queue{to, by}, ask_patience, [q, to, later](expected<ack> done) {
+    const system_time at = std::chrono::floor<std::chrono::milliseconds>(a.node.clock().wall());
+    ask(a.node.system(), q->actor(), move_queue{to, by}, ask_patience, [q, to, at, later](expected<ack> done) {
       if (done)
-        later.reply(json_response(dump({{"queue", q->name()}, {"to", to}}), 202));
+        later.reply(json_response(dump({{"queue", q->name()}, {"to", to}, {"at", format_instant(at)}}), 202));
       else
         later.reply(done.failure());
     });
@@ -137,6 +173,7 @@ void drain(const api& a, const request& r, const responder& answer) {
   const auto by = who(r);
   blocking(a, answer, [a, by]() -> expected<ordered_json> {
     for (const auto& place : a.node.shared_places()) place->cordon(true);
+    if (a.node.members()) a.node.members()->cordon(true);
     const auto nodes = all_nodes(a.node);
     if (!nodes) return nodes.failure();
     const auto& me = a.node.settings().node.name;
@@ -164,8 +201,9 @@ void drain(const api& a, const request& r, const responder& answer) {
 
 void cordon(const api& a, bool on, const responder& answer) {
   const auto places = a.node.shared_places();
-  if (places.empty()) return void(answer.reply(alone(a.node)));
+  if (is_alone(a.node)) return void(answer.reply(alone(a.node)));
   for (const auto& place : places) place->cordon(on);
+  if (a.node.members()) a.node.members()->cordon(on);
   const auto& name = a.node.settings().node.name;
   a.node.events()->sink().tell(on ? event_topic::cluster_cordoned : event_topic::cluster_uncordoned, name, "{}");
   answer.reply(json_response(dump({{"node", a.node.settings().node.name}, {"cordoned", on}})));
