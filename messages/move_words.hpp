@@ -17,6 +17,7 @@ struct queue_image {
     pool_kind kind = pool_kind::remote;
     std::uint32_t idle = 0;
     std::uint32_t prefetch = 0;
+    std::uint32_t most = 0;
   };
   struct lease {
     std::uint64_t token = 0;
@@ -83,7 +84,7 @@ struct move_decision {
 // By position, so append only.
 // clang-format off
 template <class I> typename I::result_type inspect(I& f, finished_item& x) { return f(x.id, x.what, x.attempts, x.at); }
-template <class I> typename I::result_type inspect(I& f, queue_image::pool& x) { return f(x.id, x.kind, x.idle, x.prefetch); }
+template <class I> typename I::result_type inspect(I& f, queue_image::pool& x) { return f(x.id, x.kind, x.idle, x.prefetch, x.most); }
 template <class I> typename I::result_type inspect(I& f, queue_image::lease& x) { return f(x.token, x.pool, x.items, x.purged); }
 template <class I> typename I::result_type inspect(I& f, queue_image::postponed& x) { return f(x.delay, x.item); }
 template <class I> typename I::result_type inspect(I& f, queue_image& x) { return f(x.phase, x.paused_until, x.paused_by, x.next_token, x.totals, x.finished, x.pools, x.leases, x.later); }

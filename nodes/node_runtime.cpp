@@ -356,7 +356,7 @@ expected<void> node_runtime::join() {
   o.me.started = std::chrono::floor<std::chrono::milliseconds>(started_at_).time_since_epoch().count();
   o.seeds = settings_.cluster.join;
   o.log = log_.get();
-  o.claims = [this] { return claims(); };
+  o.claims = [this] { return home_claims(); };
   o.changed = [this] { members_changed(); };
   members_ = std::make_unique<membership>(std::move(o));
   start_mesh();
@@ -364,7 +364,7 @@ expected<void> node_runtime::join() {
 }
 
 // Queues that are configured and not open yet count as well: nobody else is to begin them meanwhile.
-std::vector<home_claim> node_runtime::claims() const {
+std::vector<home_claim> node_runtime::home_claims() const {
   std::vector<home_claim> list;
   std::vector<std::shared_ptr<hosted_queue>> open;
   {
@@ -394,7 +394,7 @@ void node_runtime::members_changed() {
       if (!s) continue;
       s->type = c.type == "channel" ? config::queue_type::channel : config::queue_type::level;
       s->unique = c.unique;
-      auto handler = runner_of(s->handler);
+      auto handler = runner_of(*s, events_->door());
       if (!handler) continue;
       if (const auto ok = open(std::move(*s), std::move(*handler), {}); !ok)
         log_->warn("cluster", ok.failure().text, {{"queue", c.queue}});

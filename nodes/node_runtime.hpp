@@ -112,7 +112,7 @@ public:
 private:
   void start_mesh();
   expected<void> join();
-  [[nodiscard]] std::vector<home_claim> claims() const;
+  [[nodiscard]] std::vector<home_claim> home_claims() const;
   void members_changed();
   void hand_queues_over();
   void start_http();

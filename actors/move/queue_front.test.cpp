@@ -51,6 +51,10 @@ queue_actor::behavior_type fake_home(home_pointer self) {
       [](const list_jobs&) { return job_list{}; },
       [note](const change_job&) { return note("change"); },
       [note](const move_queue&) { return note("move"); },
+      [note](const report_batches&) {
+        note("report");
+        return batches_reported{true, {}};
+      },
       [](const find_key&) { return found_key{item_id{7}}; },
   };
 }

@@ -23,7 +23,7 @@ queue_image queue_core::image(instant now) const {
   i.finished.reserve(finished_.size());
   for (std::size_t n = 0; n < finished_.size(); ++n)  // the oldest first
     i.finished.push_back(finished_[(finished_next_ + n) % finished_.size()]);
-  for (const auto& [id, p] : pools_) i.pools.push_back({id, p.kind, p.idle, p.prefetch});
+  for (const auto& [id, p] : pools_) i.pools.push_back({id, p.kind, p.idle, p.prefetch, p.most});
   for (const auto& [token, l] : leases_) i.leases.push_back({token, l.pool, *l.items, l.purged});
   std::sort(i.leases.begin(), i.leases.end(), [](const auto& a, const auto& b) { return a.token < b.token; });
   for (const auto& [at, r] : postponed_)
@@ -40,7 +40,7 @@ void queue_core::restore(const queue_image& from, instant now, queue_effects& fx
   for (const auto& f : from.finished) {
     if (finished_.size() < limits_.finished) finished_.push_back(f);
   }
-  for (const auto& p : from.pools) pools_[p.id] = {pool_kind::remote, p.idle, p.prefetch, ++serial_, false};
+  for (const auto& p : from.pools) pools_[p.id] = {pool_kind::remote, p.idle, p.prefetch, p.most, ++serial_, false};
   // Their rows wait in the storage, and were counted with those that are in line.
   std::size_t taken = 0;
   const auto take_out = [&](item_id id) {
@@ -51,6 +51,7 @@ void queue_core::restore(const queue_image& from, instant now, queue_effects& fx
     lease l;
     l.pool = old.pool;
     l.expires = now.steady + settings_.lease;
+    l.handed_out = now.steady;
     l.purged = old.purged;
     for (const auto& r : old.items) {
       if (l.purged) continue;
