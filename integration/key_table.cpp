@@ -95,6 +95,13 @@ void key_table::rebuild_timers() {
   std::make_heap(timers_.begin(), timers_.end(), later{});
 }
 
+std::optional<wall_time> key_table::expiry(const key_digest& digest, item_id owner) const {
+  if (slots_.empty()) return std::nullopt;
+  const auto& slot = slots_[find(digest)];
+  if (slot.digest != digest || slot.owner != owner) return std::nullopt;
+  return slot.expires;
+}
+
 void key_table::clear() {
   slots_ = {};
   timers_ = {};
@@ -104,7 +111,8 @@ void key_table::clear() {
 append_result key_book::admit(record& r, item_id id, wall_time now) {
   using kind = append_result::kind;
   r.id = {};
-  r.digest = is_unique() ? digest_of(r.key.empty() ? r.payload : r.key) : key_digest{};
+  const auto unique = policy_of(r).kind != unique_policy::until::none;
+  r.digest = unique ? digest_of(r.key.empty() ? r.payload : r.key) : key_digest{};
   const auto repeatable = keeps_idempotency_keys() && !r.idempotency_key.empty();
   key_digest push{};
   if (repeatable) {
@@ -113,11 +121,11 @@ append_result key_book::admit(record& r, item_id id, wall_time now) {
   }
   if (r.digest) {
     if (const auto holder = unique_.owner(r.digest, now)) return {kind::already_in_queue, *holder};
-    unique_.put(r.digest, id, unique_expiry(now));
+    unique_.put(r.digest, id, unique_expiry(r, now));
   }
   if (repeatable) idempotency_.put(push, id, idempotency_expiry(now));
   r.id = id;
-  r.state = r.due > now ? record_state::delayed : record_state::waiting;
+  r.state = first_state(r, now);
   if (r.pushed_at == wall_time{}) r.pushed_at = now;
   return {kind::stored, id};
 }
@@ -130,7 +138,7 @@ void key_book::withdraw(record& r) {
 
 bool key_book::retake(const record& r, wall_time now) {
   // With a lifetime the key runs from the append, wherever the record goes meanwhile.
-  if (!is_unique() || keys_have_lifetime() || !r.digest) return false;
+  if (!r.digest || has_lifetime(r)) return false;
   return unique_.claim(r.digest, r.id, now);
 }
 
@@ -143,8 +151,12 @@ std::vector<key_digest> key_book::free_all_of(item_id id) {
   return freed;
 }
 
-void key_book::rebuild(const key_digest& digest, item_id id) {
-  if (!is_unique() || keys_have_lifetime() || !digest) return;
+void key_book::rebuild(const key_digest& digest, item_id id, key_hold hold, record_state state) {
+  record r;
+  r.hold = hold;
+  const auto kind = policy_of(r).kind;
+  if (!digest || kind == unique_policy::until::none || kind == unique_policy::until::time) return;
+  if (state == record_state::done || (state == record_state::dead && kind != unique_policy::until::success)) return;
   const auto holder = unique_.owner(digest, wall_time::min());
   if (!holder || *holder < id) unique_.put(digest, id);
 }

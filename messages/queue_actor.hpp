@@ -35,7 +35,8 @@ using queue_actor =
                    caf::replies_to<flush_queue>::with<ack>, caf::replies_to<purge_queue>::with<purged_count>,
                    caf::replies_to<stop_queue>::with<queue_status>, caf::replies_to<get_queue_status>::with<queue_status>,
                    caf::replies_to<find_job>::with<job_status>, caf::replies_to<list_jobs>::with<job_list>,
-                   caf::replies_to<change_job>::with<ack>, caf::replies_to<move_queue>::with<ack>>;
+                   caf::replies_to<change_job>::with<ack>, caf::replies_to<move_queue>::with<ack>,
+                   caf::replies_to<change_jobs>::with<jobs_changed>>;
 
 /// Own timer of a pool.
 struct pool_tick {};
@@ -50,7 +51,7 @@ struct call_ended {
 using worker_pool_actor =
   caf::typed_actor<caf::reacts_to<batch>, caf::reacts_to<call_ended>, caf::reacts_to<pool_tick>,
                    caf::replies_to<set_max_workers>::with<ack>, caf::replies_to<get_pool_status>::with<pool_status>,
-                   caf::replies_to<stop_pool>::with<pool_status>>;
+                   caf::replies_to<stop_pool>::with<pool_status>, caf::reacts_to<stop_calls>>;
 
 }  // namespace caravan
 

@@ -1,6 +1,7 @@
 #include "actors/queue/queue_link.hpp"
 
 #include "messages/caf_error.hpp"
+#include "messages/record_more.hpp"
 
 #include <caf/all.hpp>
 
@@ -93,9 +94,11 @@ queue_link_actor::behavior_type queue_link_behavior(pointer self, link_parts par
                   st.name = self->state.parts.queue;
                   st.phase = queue_phase::standby;
                   st.owner = self->state.owner;
-                  st.counts.waiting = c.counts.waiting;
+                  st.counts.waiting = c.counts.waiting + c.counts.ranked + c.counts.keyed;
                   st.counts.delayed = c.counts.delayed;
                   st.counts.dead = c.counts.dead;
+                  st.counts.done = c.counts.done;
+                  st.counts.held = c.counts.held;
                   promise.deliver(std::move(st));
                 },
                 [promise](caf::error& e) mutable { promise.deliver(std::move(e)); });
@@ -116,9 +119,18 @@ queue_link_actor::behavior_type queue_link_behavior(pointer self, link_parts par
                   }
                   job_status st;
                   st.item = std::move(found.records.front());
-                  st.phase = st.item.state == record_state::dead      ? job_phase::dead
-                             : st.item.state == record_state::delayed ? job_phase::delayed
-                                                                      : job_phase::waiting;
+                  switch (st.item.state) {
+                    case record_state::dead: st.phase = job_phase::dead; break;
+                    case record_state::delayed:
+                    case record_state::held: st.phase = job_phase::delayed; break;
+                    case record_state::done: {
+                      const auto more = more_of(st.item);
+                      st.phase = more.cancelled ? job_phase::cancelled : job_phase::handled;
+                      st.finished_at = more.finished_at;
+                      break;
+                    }
+                    default: st.phase = job_phase::waiting;
+                  }
                   promise.deliver(std::move(st));
                 },
                 [promise](caf::error& e) mutable { promise.deliver(std::move(e)); });
@@ -127,6 +139,7 @@ queue_link_actor::behavior_type queue_link_behavior(pointer self, link_parts par
       [self](const list_jobs& l) -> caf::result<job_list> { return forward<job_list>(self, l); },
       [self](const change_job& c) -> caf::result<ack> { return forward<ack>(self, c); },
       [self](const move_queue& m) -> caf::result<ack> { return forward<ack>(self, m); },
+      [self](const change_jobs& c) -> caf::result<jobs_changed> { return forward<jobs_changed>(self, c); },
       [self](set_owner& o) {
         auto& s = self->state;
         if (s.handle) self->demonitor(s.handle.address());
