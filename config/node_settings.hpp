@@ -60,6 +60,7 @@ struct cluster_settings {
   std::string tls_cert;                           ///< TLS_CERT, absolute; all three or none
   std::string tls_key;                            ///< TLS_KEY, absolute
   std::string tls_ca;                             ///< TLS_CA, absolute
+  std::vector<std::string> nodes;                 ///< NODES: who may join; empty: any name
   std::chrono::milliseconds owner_lease{10'000};  ///< OWNER_LEASE
 };
 

@@ -30,6 +30,7 @@ struct queue_settings {
   unique_until until = unique_until::start; ///< UNIQUE_UNTIL = start | done | success | a duration
   std::chrono::milliseconds unique_lifetime{0};           ///< the duration of UNIQUE_UNTIL
   std::string handler;                      ///< HANDLER = exec:COMMAND | http(s)://URL; empty: none here
+  std::string encrypt;                      ///< ENCRYPT = file:PATH (absolute) | env:NAME; empty: items are stored as they are
   sync_mode sync = sync_mode::interval;     ///< SYNC = always | interval:<ms> | never; level only
   std::chrono::milliseconds sync_interval{1000};          ///< the <ms> of SYNC = interval:<ms>
   std::chrono::milliseconds batch_debounce{0};            ///< BATCH_DEBOUNCE; 0: adaptive

@@ -124,6 +124,15 @@ void read_handler(reader& in, queue_settings& out) {
   in.complain("HANDLER", shown(out.handler) + " is no handler", "write exec:COMMAND, http://... or https://...");
 }
 
+void read_encrypt(reader& in, queue_settings& out) {
+  const auto text = in.text("ENCRYPT");
+  if (text.empty()) return;
+  const bool file = text.starts_with("file:");
+  if (text.size() <= (file ? 5u : 4u) || (!file && !text.starts_with("env:")))
+    return in.complain("ENCRYPT", shown(text) + " says neither which file nor which environment variable holds the keys", "write file:PATH or env:NAME");
+  out.encrypt = file ? "file:" + absolute_path(std::filesystem::current_path(), text.substr(5)) : text;
+}
+
 queue_settings read_queue_keys(reader& in, std::string_view name, const std::filesystem::path& app_data_path) {
   queue_settings out;
   out.name = name;
@@ -141,6 +150,7 @@ queue_settings read_queue_keys(reader& in, std::string_view name, const std::fil
   out.unique = in.boolean("UNIQUE");
   read_unique_until(in, out);
   read_handler(in, out);
+  read_encrypt(in, out);
   read_sync(in, out);
   out.batch_debounce = in.duration("BATCH_DEBOUNCE");
   out.push_timeout = in.duration("PUSH_TIMEOUT");
@@ -395,10 +405,28 @@ redis_settings read_redis_settings(const ini& from, problems& found) {
   return out;
 }
 
-cluster_settings read_cluster_settings(const ini& from, problems& found) {
+namespace {
+
+/// Separated by commas or blanks.
+std::vector<std::string> names_in(std::string_view text) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find_first_of(", \t", at), text.size());
+    if (end > at) names.emplace_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return names;
+}
+
+}  // namespace
+
+cluster_settings read_cluster_settings(const ini& from, std::string_view own_name, problems& found) {
   reader in(from, "cluster", found);
   cluster_settings out;
   read_address(in, out);
+  out.nodes = names_in(in.text("NODES"));
+  if (!out.nodes.empty() && std::find(out.nodes.begin(), out.nodes.end(), own_name) == out.nodes.end())
+    in.complain("NODES", "this node itself, " + shown(own_name) + ", is not among them", "add it, or correct [node] NAME");
   const auto here = std::filesystem::current_path();
   out.tls_cert = in.path("TLS_CERT", here);
   out.tls_key = in.path("TLS_KEY", here);
@@ -420,7 +448,7 @@ settings read_settings(const ini& from, problems& found) {
   out.log = read_log_settings(from, found);
   out.redis = read_redis_settings(from, found);
   out.locks = read_lock_settings(from, found);
-  out.cluster = read_cluster_settings(from, found);
+  out.cluster = read_cluster_settings(from, out.node.name, found);
   for (const auto& name : queue_names(from))
     out.queues.push_back(read_queue_settings(from, name, out.node.data_dir, found));
   out.caches.push_back(read_cache_settings(from, "", found));

@@ -45,7 +45,8 @@ void check_shared_queue_settings(const ini& from, problems& found);
 [[nodiscard]] log_settings read_log_settings(const ini& from, problems& found);
 [[nodiscard]] redis_settings read_redis_settings(const ini& from, problems& found);
 [[nodiscard]] lock_settings read_lock_settings(const ini& from, problems& found);
-[[nodiscard]] cluster_settings read_cluster_settings(const ini& from, problems& found);
+/// `own_name`: of this node, which NODES must not forget.
+[[nodiscard]] cluster_settings read_cluster_settings(const ini& from, std::string_view own_name, problems& found);
 
 /// The queues that a [queue.NAME] names, in the order of the file.
 [[nodiscard]] std::vector<std::string> queue_names(const ini& from);

@@ -99,6 +99,7 @@ MAX_WORKERS = 5
 UNIQUE = yes
 UNIQUE_UNTIL = 10m
 HANDLER = exec:cat
+ENCRYPT = env:KEYS
 SYNC = always
 BATCH_DEBOUNCE = 100ms
 PUSH_TIMEOUT = 1
@@ -115,6 +116,7 @@ MAX_ITEM_SIZE = 2k
   CAF_CHECK_EQUAL(q.datadir, "/app/d");
   CAF_CHECK_EQUAL(q.conn_str, "redis://h/2");
   CAF_CHECK_EQUAL(q.queue_full_name, "x-q");
+  CAF_CHECK_EQUAL(q.encrypt, "env:KEYS");
   CAF_CHECK_EQUAL(q.set_full_name, "x-q-s");
   CAF_CHECK_EQUAL(q.length, 7u);
   CAF_CHECK_EQUAL(q.batch_length, 3u);
@@ -265,6 +267,15 @@ CAF_TEST(handlers) {
                   "https://...\n");
 }
 
+CAF_TEST(where the keys are that seal items) {
+  CAF_CHECK_EQUAL(queue("[queue]\nENCRYPT = file:/etc/caravan/keys\n").encrypt, "file:/etc/caravan/keys");
+  CAF_CHECK(queue("[queue]\nENCRYPT = file:keys\n").encrypt.starts_with("file:/"));
+  for (const auto* bad : {"env:", "file:", "secret", "ENV:KEYS", "file"})
+    CAF_CHECK_EQUAL(complaint("ENCRYPT = " + std::string(bad)),
+                    "f.ini:2: error: [queue] ENCRYPT: \"" + std::string(bad) +
+                        "\" says neither which file nor which environment variable holds the keys; write file:PATH or env:NAME\n");
+}
+
 CAF_TEST(data directories) {
   CAF_CHECK_EQUAL(queue("").datadir, "/app/queues/common");
   CAF_CHECK_EQUAL(queue("[queue]\nDATADIR = a/../b/./c/").datadir, "/app/b/c");
@@ -396,6 +407,22 @@ CAF_TEST(beyond loopback every role needs its token) {
                   "f.ini:2: error: [http] ADMIN_TOKEN: a token holds a blank or a character beyond ASCII; use letters, "
                   "digits and signs, for "
                   "example of \"openssl rand -hex 32\"\n");
+}
+
+CAF_TEST(which nodes may join) {
+  problems found;
+  const auto read = [&](const std::string& line) {
+    found = {};
+    return read_cluster_settings(text("[cluster]\n" + line + "\n"), "earth", found).nodes;
+  };
+  const std::vector<std::string> both{"mars", "earth"};
+  CAF_CHECK(read("NODES = mars, earth") == both);
+  CAF_CHECK(read("NODES = ,mars earth ,") == both);
+  CAF_CHECK(read("NODES =").empty());
+  CAF_CHECK(found.empty());
+  (void)read("NODES = mars, venus");
+  CAF_CHECK_EQUAL(to_string(found),
+                  "f.ini:2: error: [cluster] NODES: this node itself, \"earth\", is not among them; add it, or correct [node] NAME\n");
 }
 
 CAF_TEST(limits of HTTP) {

@@ -111,8 +111,10 @@ void key_table::clear() {
 append_result key_book::admit(record& r, item_id id, wall_time now) {
   using kind = append_result::kind;
   r.id = {};
-  const auto unique = policy_of(r).kind != unique_policy::until::none;
-  r.digest = unique ? digest_of(r.key.empty() ? r.payload : r.key) : key_digest{};
+  if (policy_of(r).kind == unique_policy::until::none)
+    r.digest = {};
+  else if (!r.digest)
+    r.digest = digest_of(r.key.empty() ? r.payload : r.key);
   const auto repeatable = keeps_idempotency_keys() && !r.idempotency_key.empty();
   key_digest push{};
   if (repeatable) {

@@ -112,6 +112,7 @@ public:
   /// taken, in the store or by an earlier record of the same call, is left out, and so is one whose idempotency key
   /// is known; both keep id 0. Each begins in first_state().
   /// Results are in the order of `records`, which are updated in place (id, state, digest, pushed_at).
+  /// A digest that is set already is taken as it is: what `key` and payload were before somebody sealed them.
   /// backend_failed: nothing is visible and the ids are 0 again, but whether the bytes reached the disk is unknown.
   /// A known idempotency key is looked at first: a repeated push of a unique item answers `repeated`.
   virtual expected<std::vector<append_result>> append(std::span<record> records, wall_time now) = 0;

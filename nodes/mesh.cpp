@@ -3,10 +3,10 @@
 #include "messages/caf_error.hpp"
 #include "messages/node_actor.hpp"
 #include "nodes/foreign_thread.hpp"
+#include "nodes/peer_middleman.hpp"
 
 #include <caf/all.hpp>
 #include <caf/io/all.hpp>
-#include <caf/openssl/all.hpp>
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto probe_timeout = 500ms;
-constexpr auto connect_timeout = 3s;
+constexpr auto connect_timeout = 5s;  // a dial has 3 s of its own
 constexpr auto ask_timeout = 2s;
 
 struct node_state {
@@ -46,8 +46,6 @@ node_actor::behavior_type node_behavior(node_actor::stateful_pointer<node_state>
       },
   };
 }
-
-bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
 
 /// Empty: somebody listens there.
 std::string probe(const std::string& host, std::uint16_t port) {
@@ -98,38 +96,37 @@ std::string probe_address(const std::string& address) {
   return probe(host, port);
 }
 
-void prepare_mesh(caf::actor_system_config& config, const mesh_tls& tls) {
+void prepare_mesh(caf::actor_system_config& config) {
   config.load<caf::io::middleman>();
   // Both, and on every node: one alone detects nothing, or cuts healthy links.
   config.set("middleman.heartbeat-interval", caf::timespan{1s});
   config.set("middleman.connection-timeout", caf::timespan{5s});
   config.set("middleman.app-identifiers", std::vector<std::string>{"caravan-" + std::to_string(cluster_protocol)});
-  if (!tls.on()) return;
-  config.load<caf::openssl::manager>();
-  config.set("openssl.certificate", tls.certificate);
-  config.set("openssl.key", tls.key);
-  config.set("openssl.cafile", tls.ca);
 }
 
 class mesh::impl {
 public:
   impl(caf::actor_system& system, options o) : system_(system), options_(std::move(o)) {
     const foreign_thread here;
-    if (!is_loopback(options_.host) && !options_.tls.on())
-      throw exception(
-          {errc::invalid_argument,
-           "[cluster] ADDR = " + options_.host + ": beyond loopback nodes need TLS; set TLS_CERT, TLS_KEY and TLS_CA"});
+    peer_door::options door;
+    door.host = options_.host;
+    door.port = options_.port;
+    door.me = {options_.name, options_.incarnation, cluster_protocol};
+    door.nodes = options_.nodes;
+    door.tls = options_.tls;
+    door.turned_away = options_.turned_away;
+    links_ = std::make_unique<peer_middleman>(system_, std::move(door));
+    port_ = links_->port();
     node_ = system_.spawn(node_behavior, node_hello{options_.name, options_.incarnation}, options_.own_queue);
-    const auto bound = options_.tls.on()
-                           ? caf::openssl::publish(node_, options_.port, options_.host.c_str(), true)
-                           : system_.middleman().publish(node_, options_.port, options_.host.c_str(), true);
-    if (!bound) {
-      caf::anon_send_exit(node_, caf::exit_reason::user_shutdown);
-      throw exception({errc::conflict, "[cluster] ADDR = " + options_.host + ":" + std::to_string(options_.port) +
-                                           ": cannot listen there: " + system_.render(bound.error()) +
-                                           "; name a free port, or 0"});
-    }
-    port_ = *bound;
+    caf::scoped_actor self{system_};
+    self->request(links_->actor(), connect_timeout, caf::publish_atom::value, port_,
+                  caf::actor_cast<caf::strong_actor_ptr>(node_), system_.message_types(node_), options_.host, true)
+        .receive([](std::uint16_t) {},
+                 [&](caf::error& e) {
+                   caf::anon_send_exit(node_, caf::exit_reason::user_shutdown);
+                   throw exception({errc::conflict, "[cluster] ADDR = " + options_.host + ":" + std::to_string(port_) +
+                                                        ": " + system_.render(e)});
+                 });
     const bool v6 = options_.host.find(':') != std::string::npos;
     address_ = (v6 ? "[" + options_.host + "]" : options_.host) + ":" + std::to_string(port_);
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -143,11 +140,14 @@ public:
     wake_.notify_all();
     thread_.join();
     const foreign_thread here;
-    (void)system_.middleman().unpublish(node_, port_);
     caf::scoped_actor self{system_};
+    self->request(links_->actor(), ask_timeout, caf::unpublish_atom::value, caf::actor_cast<caf::actor_addr>(node_),
+                  port_)
+        .receive([] {}, [](caf::error&) {});
     self->send_exit(node_, caf::exit_reason::user_shutdown);
     self->wait_for(node_);
     node_ = nullptr;
+    links_.reset();
   }
 
   void find(mesh_peer peer, std::string queue, std::chrono::milliseconds delay,
@@ -199,9 +199,7 @@ private:
     if (auto why = probe(host, port); !why.empty()) return about(p, errc::backend_failed, "cannot be reached: " + why);
     caf::scoped_actor self{system_};
     expected<node_actor> node{errc::backend_failed, ""};
-    const auto manager =
-        options_.tls.on() ? system_.openssl_manager().actor_handle() : system_.middleman().actor_handle();
-    self->request(manager, connect_timeout, caf::connect_atom::value, host, port)
+    self->request(links_->actor(), connect_timeout, caf::connect_atom::value, host, port)
         .receive(
             [&](const caf::node_id&, caf::strong_actor_ptr& who, const std::set<std::string>& interfaces) {
               if (!who || !system_.assignable(interfaces, system_.message_types<node_actor>()))
@@ -209,7 +207,10 @@ private:
               else
                 node = caf::actor_cast<node_actor>(who);
             },
-            [&](caf::error& e) { node = about(p, errc::backend_failed, "cannot connect: " + system_.render(e)); });
+            [&](caf::error& e) {
+              const auto why = links_->trouble(host, port);
+              node = about(p, errc::backend_failed, "cannot connect: " + (why.empty() ? system_.render(e) : why));
+            });
     if (!node) return node.failure();
     expected<void> known{errc::backend_failed, ""};
     self->request(*node, ask_timeout, node_hello{options_.name, options_.incarnation})
@@ -242,6 +243,7 @@ private:
 
   caf::actor_system& system_;
   const options options_;
+  std::unique_ptr<peer_middleman> links_;
   node_actor node_;
   std::uint16_t port_ = 0;
   std::string address_;

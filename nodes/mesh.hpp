@@ -3,6 +3,7 @@
 /// The way from this node to the others.
 
 #include "messages/queue_actor.hpp"
+#include "nodes/peer/peer_door.hpp"
 
 #include <caravan/error.hpp>
 
@@ -14,16 +15,9 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace caravan {
-
-/// TLS between nodes: all three, or none (then only loopback).
-struct mesh_tls {
-  std::string certificate;
-  std::string key;
-  std::string ca;
-  [[nodiscard]] bool on() const { return !certificate.empty(); }
-};
 
 /// Where a node can be reached, as it says of itself: "HOST:PORT".
 struct mesh_peer {
@@ -36,12 +30,11 @@ struct mesh_peer {
 [[nodiscard]] std::string probe_address(const std::string& address);
 
 /// Loads CAF's modules. Before the actor system exists.
-void prepare_mesh(caf::actor_system_config& config, const mesh_tls& tls);
+void prepare_mesh(caf::actor_system_config& config);
 
 /// Publishes this node's actor and finds queues on others. One thread of its own makes what may block.
 ///
-/// CAF's own connect blocks one thread for all of a process, for minutes if the host is a black hole; so each address
-/// is probed first. A connection that CAF calls good may be dead: a hello proves it.
+/// Connections are made by a peer_door and then handed to CAF. One that CAF calls good may be dead: a hello proves it.
 class mesh {
 public:
   struct options {
@@ -49,7 +42,9 @@ public:
     std::string incarnation;
     std::string host;        ///< to listen on
     std::uint16_t port = 0;  ///< 0: any free one
-    mesh_tls tls;
+    peer_tls tls;
+    std::vector<std::string> nodes;                       ///< who may join, by name; empty: any
+    std::function<void(const std::string&)> turned_away;  ///< a connection that was refused, for the log
     /// The actor of a queue that this node owns; null when it does not. Called on an actor's thread, must not block.
     std::function<queue_actor(const std::string&)> own_queue;
   };

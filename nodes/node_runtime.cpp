@@ -138,8 +138,7 @@ node_runtime::node_runtime(const node_options& options) : ini_(read_configuratio
 
   const foreign_thread here;
   caf_config_ = std::make_unique<quiet_config>();
-  const auto& cluster = settings_.cluster;
-  if (shares_queues(ini_, settings_)) prepare_mesh(*caf_config_, {cluster.tls_cert, cluster.tls_key, cluster.tls_ca});
+  if (shares_queues(ini_, settings_)) prepare_mesh(*caf_config_);
   system_ = std::make_unique<caf::actor_system>(*caf_config_);
   try {
     auto opened_locks = lock_host::open({system_.get(), log_.get(), &clock(), settings_.node.name, settings_.locks});
@@ -286,7 +285,8 @@ expected<std::shared_ptr<ownership>> node_runtime::ownership_at(const std::strin
   }
   if (!mesh_) {
     const auto& c = settings_.cluster;
-    mesh_ = std::make_unique<mesh>(*system_, mesh::options{settings_.node.name, incarnation_, c.host, c.port, {c.tls_cert, c.tls_key, c.tls_ca},
+    mesh_ = std::make_unique<mesh>(*system_, mesh::options{settings_.node.name, incarnation_, c.host, c.port, {c.tls_cert, c.tls_key, c.tls_ca}, c.nodes,
+                                                           [this](const std::string& text) { log_->warn("cluster", text); },
                                                            [this](const std::string& name) {
                                                              const auto q = find(name);
                                                              return q ? q->owned_actor() : queue_actor();

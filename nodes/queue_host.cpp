@@ -3,6 +3,7 @@
 #include "config/read_settings.hpp"
 #include "integration/leveldb/level_storage.hpp"
 #include "integration/memory/memory_storage.hpp"
+#include "integration/sealed/sealed_storage.hpp"
 #include "messages/record_more.hpp"
 #include "nodes/actor_queue.hpp"
 #include "nodes/shared_queue.hpp"
@@ -19,6 +20,19 @@ std::chrono::system_clock::time_point to_system(wall_time t) { return std::chron
 wall_time to_wall(std::chrono::system_clock::time_point t) { return std::chrono::floor<std::chrono::milliseconds>(t); }
 
 }  // namespace
+
+expected<std::unique_ptr<storage>> sealed_as_set(std::unique_ptr<storage> store, const host_parts& p) {
+  const auto& s = p.settings;
+  if (s.encrypt.empty()) {
+    if (const auto ok = check_not_sealed(*store, s.name); !ok) return ok.failure();
+    return store;
+  }
+  auto keys = load_key_ring(s.encrypt);
+  if (!keys) return error{keys.failure().code, "[queue." + s.name + "] " + keys.failure().text};
+  return seal_storage(std::move(store), std::move(*keys),
+                      {s.name, s.queue_full_name, s.unique,
+                       [log = p.log, queue = s.name](const std::string& text) { log->error("queue", text, {{"queue", queue}}); }});
+}
 
 unique_policy policy_of(const config::queue_settings& s) {
   if (!s.unique) return {};
@@ -67,7 +81,9 @@ expected<std::shared_ptr<storage>> open_storage(const host_parts& p) {
       };
       auto opened = open_level_storage(std::move(o));
       if (!opened) return opened.failure();
-      return std::shared_ptr<storage>(std::move(*opened));
+      auto sealed = sealed_as_set(std::move(*opened), p);
+      if (!sealed) return sealed.failure();
+      return std::shared_ptr<storage>(std::move(*sealed));
     }
     case config::queue_type::redis:
     case config::queue_type::dummy: break;

@@ -61,6 +61,9 @@ struct host_parts {
 /// TYPE = dummy: the handler runs inside push; without one the item is dropped.
 [[nodiscard]] std::shared_ptr<hosted_queue> make_immediate_queue(host_parts parts);
 
+/// `store` as ENCRYPT says, if it says anything.
+[[nodiscard]] expected<std::unique_ptr<storage>> sealed_as_set(std::unique_ptr<storage> store, const host_parts& parts);
+
 [[nodiscard]] unique_policy policy_of(const config::queue_settings& s);
 /// A draft as a record; delays count from `now`.
 [[nodiscard]] record to_record(item_draft&& draft, wall_time now);

@@ -325,7 +325,7 @@ private:
     auto o = storage_options(parts_);
     o.epoch = epoch;
     o.length = 0;
-    auto opened = open_redis_storage(std::move(o));
+    auto opened = open_storage(std::move(o), parts_);
     if (!opened) {
       parts_.log->error("queue", opened.failure().text, {{"queue", s.name}});
       set_trouble(opened.failure().text);
@@ -542,6 +542,11 @@ private:
   [[nodiscard]] std::weak_ptr<ownership::place> place_of() const { return place_; }
 
 public:
+  [[nodiscard]] static expected<std::unique_ptr<storage>> open_storage(redis_storage_options o, const host_parts& p) {
+    auto opened = open_redis_storage(std::move(o));
+    if (!opened) return opened.failure();
+    return sealed_as_set(std::move(*opened), p);
+  }
   [[nodiscard]] static redis_storage_options storage_options(const host_parts& p) {
     const auto& s = p.settings;
     redis_storage_options o;
@@ -581,7 +586,7 @@ private:
 }  // namespace
 
 expected<std::shared_ptr<hosted_queue>> make_shared_queue(host_parts parts) {
-  auto opened = open_redis_storage(shared_queue::storage_options(parts));
+  auto opened = shared_queue::open_storage(shared_queue::storage_options(parts), parts);
   if (!opened) return opened.failure();
   return std::shared_ptr<hosted_queue>(std::make_shared<shared_queue>(std::move(parts), std::move(*opened)));
 }

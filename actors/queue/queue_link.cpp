@@ -1,7 +1,7 @@
 #include "actors/queue/queue_link.hpp"
 
 #include "messages/caf_error.hpp"
-#include "messages/record_more.hpp"
+#include "messages/job_phases.hpp"
 
 #include <caf/all.hpp>
 
@@ -117,21 +117,7 @@ queue_link_actor::behavior_type queue_link_behavior(pointer self, link_parts par
                                                      ": is not here; it was handled or removed, or never existed"}));
                     return;
                   }
-                  job_status st;
-                  st.item = std::move(found.records.front());
-                  switch (st.item.state) {
-                    case record_state::dead: st.phase = job_phase::dead; break;
-                    case record_state::delayed:
-                    case record_state::held: st.phase = job_phase::delayed; break;
-                    case record_state::done: {
-                      const auto more = more_of(st.item);
-                      st.phase = more.cancelled ? job_phase::cancelled : job_phase::handled;
-                      st.finished_at = more.finished_at;
-                      break;
-                    }
-                    default: st.phase = job_phase::waiting;
-                  }
-                  promise.deliver(std::move(st));
+                  promise.deliver(status_of(std::move(found.records.front()), false, wall_time{}));
                 },
                 [promise](caf::error& e) mutable { promise.deliver(std::move(e)); });
         return promise;

@@ -1,7 +1,7 @@
 #include "actors/queue/queue_shell.hpp"
 
 #include "messages/caf_error.hpp"
-#include "messages/record_more.hpp"
+#include "messages/job_phases.hpp"
 
 #include <caf/all.hpp>
 
@@ -293,34 +293,9 @@ caf::result<ack> answer(pointer self, const expected<void>& ok) {
   return ack{};
 }
 
-job_status finished_status(const finished_item& f) {
-  job_status st;
-  st.item.id = f.id;
-  st.item.attempts = f.attempts;
-  st.finished_at = f.at;
-  switch (f.what) {
-    case finished_item::kind::handled: st.phase = job_phase::handled; break;
-    case finished_item::kind::removed: st.phase = job_phase::removed; break;
-    case finished_item::kind::purged: st.phase = job_phase::purged; break;
-    case finished_item::kind::cancelled: st.phase = job_phase::cancelled; break;
-  }
-  return st;
-}
-
-job_phase phase_of(pointer self, const record& r) {
-  if (r.state == record_state::dead) return job_phase::dead;
-  if (r.state == record_state::done) return more_of(r).cancelled ? job_phase::cancelled : job_phase::handled;
-  if (self->state.core->is_running(r.id)) return job_phase::running;
-  const bool later = (r.state == record_state::delayed || r.state == record_state::keyed) && r.due > self->state.parts.clock->wall();
-  return later || r.state == record_state::held ? job_phase::delayed : job_phase::waiting;
-}
-
 job_status status_of(pointer self, record&& r) {
-  job_status st;
-  st.phase = phase_of(self, r);
-  if (r.state == record_state::done) st.finished_at = more_of(r).finished_at;
-  st.item = std::move(r);
-  return st;
+  const bool running = self->state.core->is_running(r.id);
+  return status_of(std::move(r), running, self->state.parts.clock->wall());
 }
 
 caf::error no_such_job(pointer self, item_id id) {
@@ -336,7 +311,7 @@ caf::error unknown_word(pointer self, std::string_view what) {
 
 caf::result<job_status> find(pointer self, item_id id) {
   // The core first: a row that is about to be erased is finished already.
-  if (const auto f = self->state.core->find_finished(id); f && self->state.core->counts().done == 0) return finished_status(*f);
+  if (const auto f = self->state.core->find_finished(id); f && self->state.core->counts().done == 0) return status_of(*f);
   auto promise = self->make_response_promise<job_status>();
   send_changes(self);
   self->request(self->state.parts.storekeeper, caf::infinite, store_find{id})
@@ -344,7 +319,7 @@ caf::result<job_status> find(pointer self, item_id id) {
       [self, id, promise](store_records& found) mutable {
         const bool kept = !found.records.empty() && found.records.front().state == record_state::done;
         if (const auto f = self->state.core->find_finished(id); f && !kept) {
-          promise.deliver(finished_status(*f));
+          promise.deliver(status_of(*f));
         } else if (found.records.empty()) {
           promise.deliver(no_such_job(self, id));
         } else {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes a private CA and a certificate for each node: make_certificates.sh FOLDER NAME[=HOST_OR_IP] ...
-# The CA signs nothing else: whoever holds a certificate of it counts as a node. Keep ca.key off the nodes.
+# Each is made out to its node's NAME: a node that calls itself otherwise is not let in. Keep ca.key off the nodes.
 set -eu
 [ $# -ge 2 ] || { echo "usage: $0 FOLDER NAME[=HOST_OR_IP] ..." >&2; exit 2; }
 command -v openssl >/dev/null || { echo "openssl is not installed (Debian: openssl)" >&2; exit 1; }

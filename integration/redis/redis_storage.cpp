@@ -266,7 +266,10 @@ expected<std::vector<append_result>> redis_storage::append(std::span<record> rec
   for (auto& r : records) {
     r.id = {};
     const bool unique = policy_for(r, options_.unique).kind != unique_policy::until::none;
-    r.digest = unique ? digest_of(r.key.empty() ? r.payload : r.key) : key_digest{};
+    if (!unique)
+      r.digest = {};
+    else if (!r.digest)
+      r.digest = digest_of(r.key.empty() ? r.payload : r.key);
     r.state = first_state(r, now);
     if (r.pushed_at == wall_time{}) r.pushed_at = now;
     full_form = full_form || unique || r.state != record_state::waiting ||

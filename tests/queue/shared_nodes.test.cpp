@@ -1,9 +1,11 @@
 // Two nodes of one process on one Redis, asked as the API and applications ask them. Nodes that die are the subject of tests/crash.
 #define CAF_SUITE shared_nodes
+#include "integration/redis/redis_nodes.hpp"
 #include "messages/caf_error.hpp"
 #include "nodes/foreign_thread.hpp"
 #include "nodes/node_runtime.hpp"
 #include "nodes/ownership.hpp"
+#include "tests/support/certificates.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/redis_server.hpp"
 #include "tests/support/temp_folder.hpp"
@@ -56,13 +58,13 @@ struct cluster {
   std::unique_ptr<node_runtime> nodes[2];
   std::shared_ptr<hosted_queue> queues[2];
 
-  explicit cluster(const std::string& more = {}) {
+  explicit cluster(const std::string& more = {}, const certificates* tls = nullptr) : tls_(tls) {
     for (int i = 0; i < 2; ++i) start(i, more);
   }
   void start(int i, const std::string& more = {}) {
     node_options o;
     o.config_text = "[node]\nNAME = node" + std::to_string(i) + "\n[redis]\nCONN_STR = " + redis.url() +
-                    "\n[cluster]\nOWNER_LEASE = 2s\n[queue]\nTYPE = redis\nBATCH_LENGTH = 1\nMAX_WORKERS = 1\n" + more;
+                    "\n[cluster]\nOWNER_LEASE = 2s\n" + tls_lines("node" + std::to_string(i)) + "[queue]\nTYPE = redis\nBATCH_LENGTH = 1\nMAX_WORKERS = 1\n" + more;
     o.data_dir = folder.path() / std::to_string(i);
     o.use_environment = false;
     o.quiet = true;
@@ -87,6 +89,14 @@ struct cluster {
     self->request(queues[asked]->actor(), 10s, move_queue{to, "test"}).receive([&](ack) { answer = {}; }, [&](caf::error& e) { answer = from_caf(e); });
     return answer;
   }
+
+private:
+  [[nodiscard]] std::string tls_lines(const std::string& name) const {
+    if (!tls_) return "";
+    const auto files = tls_->of(name);
+    return "TLS_CERT = " + files.certificate + "\nTLS_KEY = " + files.key + "\nTLS_CA = " + files.ca + "\nNODES = node0, node1\n";
+  }
+  const certificates* tls_;
 };
 
 item_draft draft(const std::string& payload, const std::string& key = {}) {
@@ -233,4 +243,47 @@ CAF_TEST(a cordoned node takes over nothing) {
   place->cordon(false);
   CAF_CHECK(eventually([&] { return c.queues[1 - first]->info().value_or(queue_info{}).phase == "running"; }));
   CAF_CHECK(c.queues[1 - first]->flush(10s));
+}
+
+CAF_TEST(with certificates nodes work together and strangers at the door disturb nobody) {
+  const certificates ours("node0 node1 node2");
+  const certificates others("node0 node1");
+  cluster c({}, &ours);
+  CAF_REQUIRE(eventually([&] { return c.settled(); }));
+  redis_options at;
+  at.address = config::parse_redis_address(c.redis.url()).value();
+  redis_client client(at);
+  std::vector<std::uint16_t> ports;
+  for (const auto& n : redis_nodes(client).list().value())
+    ports.push_back(static_cast<std::uint16_t>(std::stoi(n.address.substr(n.address.rfind(':') + 1))));
+  CAF_REQUIRE_EQUAL(ports.size(), 2u);
+
+  const auto stranger = [](const std::string& name, const peer_tls& tls) {
+    peer_door::options o;
+    o.me = {name, "x", 1};
+    o.tls = tls;
+    o.passed = [](int fd, const peer_greeting&) { ::close(fd); };
+    return std::make_unique<peer_door>(o);
+  };
+  const auto other_ca = stranger("node0", others.of("node0"));
+  const auto not_listed = stranger("node2", ours.of("node2"));
+  const auto liar = stranger("node1", ours.of("node2"));
+  const auto no_tls = stranger("node0", {});
+  int handled = 0;
+  for (int round = 0; round < 5; ++round) {
+    for (const auto port : ports) {
+      CAF_CHECK(!other_ca->dial("127.0.0.1", port, 20s));
+      CAF_CHECK(!not_listed->dial("127.0.0.1", port, 20s));
+      CAF_CHECK(!liar->dial("127.0.0.1", port, 20s));
+      CAF_CHECK(!no_tls->dial("127.0.0.1", port, 20s));
+    }
+    for (int i = 0; i < 40; ++i) CAF_REQUIRE(c.queues[i % 2]->push_one(draft(std::to_string(handled++))));
+    CAF_REQUIRE(eventually([&] { return c.handlers[0]->calls() + c.handlers[1]->calls() >= static_cast<std::size_t>(handled) && c.done(); }));
+  }
+  const auto status = c.queues[0]->info().value();
+  CAF_CHECK_EQUAL(status.leases_lost, 0u);
+  CAF_CHECK_EQUAL(status.redelivered, 0u);
+  CAF_CHECK_EQUAL(c.handlers[0]->calls() + c.handlers[1]->calls(), 200u);
+  CAF_CHECK(c.handlers[0]->calls() > 0);
+  CAF_CHECK(c.handlers[1]->calls() > 0);
 }

@@ -70,6 +70,13 @@ public:
     text << in.rdbuf();
     return std::move(text).str();
   }
+  /// All that it wrote to its append-only files.
+  [[nodiscard]] std::string appended() const {
+    std::ostringstream text;
+    for (const auto& f : std::filesystem::directory_iterator(folder_.path() / "appendonlydir"))
+      text << std::ifstream(f.path()).rdbuf();
+    return std::move(text).str();
+  }
 
 private:
   [[nodiscard]] std::string log_path() const { return (folder_.path() / "redis.log").string(); }
