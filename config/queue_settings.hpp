@@ -1,5 +1,7 @@
 #pragma once
 
+#include "config/retry_policy.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +11,7 @@
 namespace caravan::config {
 
 enum class queue_type : std::uint8_t { channel, level, redis, dummy };
-enum class unique_until : std::uint8_t { start, done, time };
+enum class unique_until : std::uint8_t { start, done, time, success };
 enum class sync_mode : std::uint8_t { always, interval, never };
 
 /// [queue.NAME] over [queue], defaults filled in and bounds checked by read_queue_settings: whoever holds one need not
@@ -25,7 +27,7 @@ struct queue_settings {
   std::size_t batch_length = 20;            ///< BATCH_LENGTH >= 1. Most items of one handler call
   std::optional<unsigned> max_workers = 1;  ///< MAX_WORKERS; absent: max(1, min(cores/2, 10)); none (INI: <= 0): no limit
   bool unique = false;                      ///< UNIQUE
-  unique_until until = unique_until::start; ///< UNIQUE_UNTIL = start | done | a duration
+  unique_until until = unique_until::start; ///< UNIQUE_UNTIL = start | done | success | a duration
   std::chrono::milliseconds unique_lifetime{0};           ///< the duration of UNIQUE_UNTIL
   std::string handler;                      ///< HANDLER = exec:COMMAND | http(s)://URL; empty: none here
   bool breaker = false;                     ///< BREAKER; HANDLER = http(s)://URL only
@@ -38,6 +40,14 @@ struct queue_settings {
   std::chrono::milliseconds requeue_delay{1000};          ///< REQUEUE_DELAY. Before a wholly unhandled batch comes again
   std::chrono::milliseconds timeout{0};                   ///< TIMEOUT of one handler call; 0: none
   std::uint32_t max_attempts = 0;                         ///< MAX_ATTEMPTS; 0: no limit
+  retry_policy retry;                                     ///< RETRY. When a failed item comes again
+  double retry_jitter = 0.5;                              ///< RETRY_JITTER / 100. That share of the pause is random
+  std::uint32_t max_running = 0;                          ///< MAX_RUNNING items in handlers on all nodes; 0: no limit
+  rate start_rate;                                        ///< RATE of starts on all nodes
+  std::uint32_t key_concurrency = 1;                      ///< KEY_CONCURRENCY. Items of one order key in handlers; 1: in order
+  rate key_rate;                                          ///< KEY_RATE of starts of one order key
+  std::chrono::milliseconds retention{0};                 ///< RETENTION of finished items; 0: none is kept
+  std::size_t retain_count = 100'000;                     ///< RETAIN_COUNT. Most of them
   std::chrono::milliseconds worker_idle{1000};            ///< WORKER_IDLE. An idle worker beyond the first ends after this
   std::chrono::milliseconds shutdown_timeout{2000};       ///< SHUTDOWN_TIMEOUT. 0: run what waits once instead
   std::chrono::milliseconds lease{30'000};                ///< LEASE of a batch without a sign of life from its pool

@@ -61,14 +61,36 @@ void read_unique_until(reader& in, queue_settings& out) {
     out.until = unique_until::done;
     return;
   }
+  if (text == "success") {
+    out.until = unique_until::success;
+    return;
+  }
   const auto lifetime = parse_duration(text);
   if (!lifetime)
-    return in.complain("UNIQUE_UNTIL", shown(text) + " is no duration", "write start, done or for example 10m");
+    return in.complain("UNIQUE_UNTIL", shown(text) + " is no duration", "write start, done, success or for example 10m");
   if (*lifetime < milliseconds(1) || *lifetime % milliseconds(1) != milliseconds(0))
     return in.complain("UNIQUE_UNTIL", shown(text) + " is no whole number of milliseconds above 0",
-                       "write start, done or for example 10m");
+                       "write start, done, success or for example 10m");
   out.until = unique_until::time;
   out.unique_lifetime = std::chrono::duration_cast<milliseconds>(*lifetime);
+}
+
+void read_control(reader& in, queue_settings& out) {
+  if (auto policy = parse_retry_policy(in.text("RETRY")))
+    out.retry = std::move(*policy);
+  else
+    in.complain("RETRY", policy.failure().text, "see docs/jobs.md");
+  out.retry_jitter = static_cast<double>(to_size(in.number("RETRY_JITTER"))) / 100;
+  out.max_running = static_cast<std::uint32_t>(to_size(in.number("MAX_RUNNING")));
+  out.key_concurrency = static_cast<std::uint32_t>(to_size(in.number("KEY_CONCURRENCY")));
+  for (const auto& [key, to] : {std::pair{"RATE", &out.start_rate}, std::pair{"KEY_RATE", &out.key_rate}}) {
+    if (const auto r = parse_rate(in.text(key)))
+      *to = *r;
+    else
+      in.complain(key, r.failure().text, "leave it empty for no limit");
+  }
+  out.retention = in.duration("RETENTION");
+  out.retain_count = to_size(in.number("RETAIN_COUNT"));
 }
 
 void read_sync(reader& in, queue_settings& out) {
@@ -137,6 +159,7 @@ queue_settings read_queue_keys(reader& in, std::string_view name, const std::fil
   out.requeue_delay = in.duration("REQUEUE_DELAY");
   out.timeout = in.duration("TIMEOUT");
   out.max_attempts = static_cast<std::uint32_t>(to_size(in.number("MAX_ATTEMPTS")));
+  read_control(in, out);
   out.worker_idle = in.duration("WORKER_IDLE");
   out.shutdown_timeout = in.duration("SHUTDOWN_TIMEOUT");
   out.lease = in.duration("LEASE");

@@ -95,6 +95,13 @@ void key_table::rebuild_timers() {
   std::make_heap(timers_.begin(), timers_.end(), later{});
 }
 
+std::optional<wall_time> key_table::expiry(const key_digest& digest, item_id owner) const {
+  if (slots_.empty()) return std::nullopt;
+  const auto& slot = slots_[find(digest)];
+  if (slot.digest != digest || slot.owner != owner) return std::nullopt;
+  return slot.expires;
+}
+
 void key_table::clear() {
   slots_ = {};
   timers_ = {};
@@ -104,7 +111,7 @@ void key_table::clear() {
 append_result key_book::admit(record& r, item_id id, wall_time now) {
   using kind = append_result::kind;
   r.id = {};
-  if (!is_unique())
+  if (policy_of(r).kind == unique_policy::until::none)
     r.digest = {};
   else if (!r.digest)
     r.digest = digest_of(r.key.empty() ? r.payload : r.key);
@@ -116,11 +123,11 @@ append_result key_book::admit(record& r, item_id id, wall_time now) {
   }
   if (r.digest) {
     if (const auto holder = unique_.owner(r.digest, now)) return {kind::already_in_queue, *holder};
-    unique_.put(r.digest, id, unique_expiry(now));
+    unique_.put(r.digest, id, unique_expiry(r, now));
   }
   if (repeatable) idempotency_.put(push, id, idempotency_expiry(now));
   r.id = id;
-  r.state = r.due > now ? record_state::delayed : record_state::waiting;
+  r.state = first_state(r, now);
   if (r.pushed_at == wall_time{}) r.pushed_at = now;
   return {kind::stored, id};
 }
@@ -133,7 +140,7 @@ void key_book::withdraw(record& r) {
 
 bool key_book::retake(const record& r, wall_time now) {
   // With a lifetime the key runs from the append, wherever the record goes meanwhile.
-  if (!is_unique() || keys_have_lifetime() || !r.digest) return false;
+  if (!r.digest || has_lifetime(r)) return false;
   return unique_.claim(r.digest, r.id, now);
 }
 
@@ -146,8 +153,12 @@ std::vector<key_digest> key_book::free_all_of(item_id id) {
   return freed;
 }
 
-void key_book::rebuild(const key_digest& digest, item_id id) {
-  if (!is_unique() || keys_have_lifetime() || !digest) return;
+void key_book::rebuild(const key_digest& digest, item_id id, key_hold hold, record_state state) {
+  record r;
+  r.hold = hold;
+  const auto kind = policy_of(r).kind;
+  if (!digest || kind == unique_policy::until::none || kind == unique_policy::until::time) return;
+  if (state == record_state::done || (state == record_state::dead && kind != unique_policy::until::success)) return;
   const auto holder = unique_.owner(digest, wall_time::min());
   if (!holder || *holder < id) unique_.put(digest, id);
 }
@@ -156,11 +167,12 @@ std::vector<kept_key> key_book::kept_after(item_id after, std::size_t max) const
   std::vector<kept_key> found;
   const auto take = [&](kept_key::kind what, const key_table& table) {
     table.for_each([&](const key_table::entry& e) {
-      if (e.owner > after) found.push_back({what, e.digest, e.owner, e.expires});
+      if (e.owner > after && e.expires != key_table::never) found.push_back({what, e.digest, e.owner, e.expires});
     });
   };
   if (keeps_idempotency_keys()) take(kept_key::kind::idempotency, idempotency_);
-  if (keys_have_lifetime()) take(kept_key::kind::unique, unique_);
+  // The others follow their records.
+  if (is_unique()) take(kept_key::kind::unique, unique_);
   const auto by_owner = [](const kept_key& a, const kept_key& b) { return a.owner < b.owner; };
   if (max > 0 && found.size() > max) {
     std::nth_element(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(max - 1), found.end(), by_owner);

@@ -37,6 +37,9 @@ public:
   /// Frees the key if `owner` still holds it. True when it was freed.
   bool release(const key_digest& digest, item_id owner);
 
+  /// When the key that `owner` holds expires; nothing when it does not hold it.
+  [[nodiscard]] std::optional<wall_time> expiry(const key_digest& digest, item_id owner) const;
+
   /// Drops at most `most` expired keys, the earliest expiry first, and notes them in `gone` if given.
   void expire(wall_time now, std::size_t most, std::vector<key_digest>* gone);
 
@@ -86,8 +89,18 @@ public:
   /// Takes back what admit() did, after a failed write.
   void withdraw(record& r);
 
-  /// The record leaves the queue or gives up (erase, dead): whether its key must be freed.
-  [[nodiscard]] bool frees_on_erase() const noexcept { return policy_.kind != unique_policy::until::time; }
+  /// The record is erased or done: frees its key, unless that has a lifetime.
+  bool free_at_end(const key_digest& digest, item_id id) { return digest && !has_lifetime(digest, id) && free(digest, id); }
+
+  /// `id` holds this key for a time. Such a key outlives its record, so a durable backend has to write it down.
+  [[nodiscard]] bool has_lifetime(const key_digest& digest, item_id id) const {
+    const auto ends = digest ? unique_.expiry(digest, id) : std::nullopt;
+    return ends && *ends != key_table::never;
+  }
+  [[nodiscard]] bool has_lifetime(const record& r) const noexcept { return policy_of(r).kind == unique_policy::until::time; }
+  [[nodiscard]] bool keeps_key_when_dead(const record& r) const noexcept {
+    return policy_of(r).kind == unique_policy::until::success;
+  }
 
   /// Frees the unique key if `id` still holds it. True when it was freed.
   bool free(const key_digest& digest, item_id id) { return digest && unique_.release(digest, id); }
@@ -98,20 +111,17 @@ public:
   /// Frees what `id` holds, for a record whose digest is not known any more. Walks the whole table.
   std::vector<key_digest> free_all_of(item_id id);
 
-  /// A record found at open. Where two records have one key, the newer is its owner.
-  void rebuild(const key_digest& digest, item_id id);
+  /// A record found at open, in this state. Where two records have one key, the newer is its owner.
+  void rebuild(const key_digest& digest, item_id id, key_hold hold, record_state state);
 
   [[nodiscard]] std::optional<item_id> owner(const key_digest& digest, wall_time now) const {
-    if (!is_unique()) return std::nullopt;
-    return unique_.owner(digest, now);
+    return digest ? unique_.owner(digest, now) : std::nullopt;
   }
 
-  [[nodiscard]] bool is_unique() const noexcept { return policy_.kind != unique_policy::until::none; }
-  /// Unique keys outlive their records, so a durable backend has to write them down.
-  [[nodiscard]] bool keys_have_lifetime() const noexcept { return policy_.kind == unique_policy::until::time; }
   [[nodiscard]] bool keeps_idempotency_keys() const noexcept { return window_.count() > 0; }
-  [[nodiscard]] wall_time unique_expiry(wall_time now) const noexcept {
-    return keys_have_lifetime() ? now + policy_.lifetime : key_table::never;
+  [[nodiscard]] wall_time unique_expiry(const record& r, wall_time now) const noexcept {
+    const auto p = policy_of(r);
+    return p.kind == unique_policy::until::time ? now + p.lifetime : key_table::never;
   }
   [[nodiscard]] wall_time idempotency_expiry(wall_time now) const noexcept { return now + window_; }
 
@@ -120,7 +130,7 @@ public:
   /// What storage::import() means for a key, and for a record's own.
   void import(const kept_key& key);
   void import(const record& r) {
-    if (is_unique() && !keys_have_lifetime() && r.digest && r.state != record_state::dead) rebuild(r.digest, r.id);
+    if (is_unique()) rebuild(r.digest, r.id, r.hold, r.state);
   }
   void clear() {
     unique_.clear();
@@ -131,6 +141,8 @@ public:
   key_table& idempotency_keys() noexcept { return idempotency_; }
 
 private:
+  [[nodiscard]] unique_policy policy_of(const record& r) const noexcept { return policy_for(r, policy_); }
+
   unique_policy policy_;
   std::chrono::milliseconds window_;
   // Beyond these the keys that would expire first are forgotten early: 64 bytes each must not become all memory.

@@ -27,7 +27,10 @@ enum part : std::uint16_t {
   has_last_error = 1 << 10,
   has_headers = 1 << 11,
   has_key = 1 << 12,
-  all_parts = (1 << 13) - 1,
+  parts_of_1 = (1 << 13) - 1,
+  has_hold = 1 << 13,  // from version 2 on
+  has_more = 1 << 14,
+  all_parts = (1 << 15) - 1,
 };
 
 constexpr std::size_t checksum_at = 1;
@@ -128,10 +131,11 @@ decode_result open_record(item_id id, std::string_view bytes, std::uint16_t& pre
   if (head.fixed<std::uint32_t>() != checksum(id, bytes.substr(present_at))) return decode_result::damaged;
   // Behind the checksum, so that a flipped bit in the version byte of a record is mostly seen as what it is: version 0
   // never existed.
-  if (version != record_version) return version == 0 ? decode_result::damaged : decode_result::newer;
+  if (version == 0) return decode_result::damaged;
+  if (version > record_version) return decode_result::newer;
   present = head.fixed<std::uint16_t>();
   parts = bytes.substr(parts_at);
-  return present & ~all_parts ? decode_result::damaged : decode_result::ok;
+  return present & ~(version == 1 ? parts_of_1 : all_parts) ? decode_result::damaged : decode_result::ok;
 }
 
 }  // namespace
@@ -151,10 +155,13 @@ void encode_record(const record& r, std::string& out) {
   if (!r.last_error.empty()) present |= has_last_error;
   if (!r.headers.empty()) present |= has_headers;
   if (!r.key.empty()) present |= has_key;
+  if (r.hold != key_hold::as_queue) present |= has_hold;
+  if (!r.more.empty()) present |= has_more;
 
   out.clear();
   writer w{out};
-  out.push_back(static_cast<char>(record_version));
+  // As low as it may be: programs that know no other read most records.
+  out.push_back(present & ~parts_of_1 ? record_version : 1);
   w.fixed(std::uint32_t{0});  // the checksum, below
   w.fixed(static_cast<std::uint16_t>(present));
   const auto pushed_at = r.pushed_at.time_since_epoch().count();
@@ -181,6 +188,11 @@ void encode_record(const record& r, std::string& out) {
     }
   }
   if (present & has_key) w.text(r.key);
+  if (present & has_hold) {
+    w.number(static_cast<std::uint64_t>(r.hold));
+    w.sign(r.hold_for.count());
+  }
+  if (present & has_more) w.text(r.more);
   out.append(r.payload);
 
   const auto sealed = checksum(r.id, std::string_view{out}.substr(present_at));
@@ -217,16 +229,31 @@ decode_result decode_record(item_id id, std::string_view bytes, record& out) {
     }
   }
   if (present & has_key) out.key = in.text();
+  if (present & has_hold) {
+    const auto hold = in.number();
+    if (hold > static_cast<std::uint64_t>(key_hold::success)) return decode_result::damaged;
+    out.hold = static_cast<key_hold>(hold);
+    out.hold_for = milliseconds{in.sign()};
+  }
+  if (present & has_more) out.more = in.text();
   out.payload = in.rest();
   return in.good() ? decode_result::ok : decode_result::damaged;
 }
 
-decode_result decode_digest(item_id id, std::string_view bytes, key_digest& out) {
+decode_result decode_digest(item_id id, std::string_view bytes, key_digest& out, key_hold& hold) {
   std::uint16_t present = 0;
   std::string_view parts;
   if (const auto opened = open_record(id, bytes, present, parts); opened != decode_result::ok) return opened;
   out = {};
+  hold = key_hold::as_queue;
   if (!(present & has_digest)) return decode_result::ok;
+  if (present & has_hold) {
+    record r;
+    const auto result = decode_record(id, bytes, r);
+    out = r.digest;
+    hold = r.hold;
+    return result;
+  }
   reader in{parts};
   in.sign();
   out.high = in.fixed<std::uint64_t>();

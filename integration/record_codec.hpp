@@ -1,6 +1,6 @@
 #pragma once
 
-/// A record as bytes, the same in memory and on disk. docs/formats.md describes version 1 byte by byte.
+/// A record as bytes, the same in memory and on disk. docs/formats.md describes it byte by byte.
 
 #include "messages/record.hpp"
 
@@ -9,9 +9,9 @@
 
 namespace caravan {
 
-// On disk. To change it: add version 2 in record_codec.cpp, keep reading version 1, and add the bytes that the old code
-// wrote to the tests.
-inline constexpr std::uint8_t record_version = 1;
+// On disk: the latest version. Version 2 has two parts more, and only records that use them are written as such. To change
+// it: add a version in record_codec.cpp, keep reading all others, and add the bytes that the old code wrote to the tests.
+inline constexpr std::uint8_t record_version = 2;
 
 enum class decode_result : std::uint8_t {
   ok,
@@ -25,7 +25,7 @@ void encode_record(const record& r, std::string& out);
 /// Fills everything but `state`. `out` is in no defined state unless the answer is ok.
 [[nodiscard]] decode_result decode_record(item_id id, std::string_view bytes, record& out);
 
-/// The same checks, for the digest alone.
-[[nodiscard]] decode_result decode_digest(item_id id, std::string_view bytes, key_digest& out);
+/// The same checks, for the digest and what it is held for.
+[[nodiscard]] decode_result decode_digest(item_id id, std::string_view bytes, key_digest& out, key_hold& hold);
 
 }  // namespace caravan

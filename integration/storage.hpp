@@ -32,7 +32,7 @@ struct append_result {
 /// Moves a record from one state to another, with new contents.
 struct record_move {
   record_ref from;
-  record to;  ///< to.id == from.id; to.state and to.due say where it goes
+  record to;  ///< to.id == from.id; to.state and sort_of(to) say where it goes
 };
 
 /// How long an item holds its unique key.
@@ -40,18 +40,49 @@ struct unique_policy {
   enum class until : std::uint8_t {
     none,   ///< a simple queue: nothing is unique
     start,  ///< until a worker has it
-    done,   ///< until it is erased
+    done,   ///< until it is erased, dead or done
     time,   ///< for `lifetime` from its append, whatever becomes of it; a released key is free at once
+    success,  ///< until it is erased or done; a dead one keeps it
   };
   until kind = until::none;
   std::chrono::milliseconds lifetime{0};
 };
+
+/// How long this record holds its key in a queue of that policy.
+[[nodiscard]] inline unique_policy policy_for(const record& r, const unique_policy& queue) noexcept {
+  switch (r.hold) {
+    case key_hold::as_queue: break;
+    case key_hold::start: return {unique_policy::until::start, {}};
+    case key_hold::done: return {unique_policy::until::done, {}};
+    case key_hold::time: return {unique_policy::until::time, r.hold_for};
+    case key_hold::success: return {unique_policy::until::success, {}};
+  }
+  return queue;
+}
 
 struct storage_counts {
   std::size_t waiting = 0;
   std::size_t delayed = 0;
   std::size_t dead = 0;
   item_id last{};  ///< the highest id ever given out, as far as the store knows
+  std::size_t ranked = 0;
+  std::size_t done = 0;
+  std::size_t held = 0;
+  std::size_t keyed = 0;
+
+  [[nodiscard]] std::size_t of(record_state s) const { return const_cast<storage_counts&>(*this).of(s); }
+  [[nodiscard]] std::size_t& of(record_state s) {
+    switch (s) {
+      case record_state::waiting: break;
+      case record_state::delayed: return delayed;
+      case record_state::dead: return dead;
+      case record_state::ranked: return ranked;
+      case record_state::done: return done;
+      case record_state::held: return held;
+      case record_state::keyed: return keyed;
+    }
+    return waiting;
+  }
 };
 
 /// A part of another storage of the same queue, on its way here. Ids and keys stay as they are.
@@ -66,10 +97,10 @@ struct import_part {
 /// Above every id.
 inline constexpr item_id no_item_limit{~std::uint64_t{0}};
 
-/// Where a read goes on: after this place. Waiting and dead records are in id order (due is ignored), delayed ones in
-/// (due, id) order. The default stands before everything.
+/// Where a read goes on: after this place. Waiting and dead records are in id order (`sort` is ignored), all others in
+/// the order of (sort_of, id). The default stands before everything.
 struct read_cursor {
-  wall_time due = wall_time::min();
+  wall_time sort = wall_time::min();
   item_id id;
 };
 
@@ -88,7 +119,7 @@ public:
   /// Gives each record an id above all earlier ones (>= the item_id of `now`), sets pushed_at if it is not set, and
   /// writes them all or none. Once it returns they are as durable as the backend promises. A record whose unique key is
   /// taken, in the store or by an earlier record of the same call, is left out, and so is one whose idempotency key
-  /// is known; both keep id 0. A record whose `due` is after `now` becomes delayed, every other one waiting.
+  /// is known; both keep id 0. Each begins in first_state().
   /// Results are in the order of `records`, which are updated in place (id, state, digest, pushed_at).
   /// A digest that is set already is taken as it is: what `key` and payload were before somebody sealed them.
   /// backend_failed: nothing is visible and the ids are 0 again, but whether the bytes reached the disk is unknown.
@@ -121,9 +152,9 @@ public:
   virtual expected<void> erase(std::span<const record_ref> refs, item_id low_water) = 0;
 
   /// Moves records between states, or rewrites them in place, all or none. One that is no longer there is left out in
-  /// silence (an erase won). Name a record once in a call. Moving to dead frees the unique key, whatever the policy.
-  /// Moving to waiting or delayed takes it again if it is free and the policy is start or done: the item is in line
-  /// again. The record moves in either case. As durable as an append.
+  /// silence (an erase won). Name a record once in a call. Moving to dead frees the unique key, except under
+  /// until::success; moving to done frees it as an erase does. Moving elsewhere takes it again if it is free, except
+  /// under until::time: the item is in line again. The record moves in either case. As durable as an append.
   virtual expected<void> update(std::span<const record_move> moves) = 0;
 
   /// Frees the unique keys that these records still own; the records stay.

@@ -18,6 +18,7 @@ struct batch {
   std::chrono::milliseconds lease{0};  ///< how long the lease lasts without renewal
   /// Shared with the queue's in-flight table; nobody changes it. Never null in a batch that was sent.
   std::shared_ptr<const std::vector<record>> items;
+  std::chrono::milliseconds limit{0};  ///< until the first deadline among its items; 0: none has one
 };
 
 /// What became of one item that a handler did not handle. Items that are not named were handled.
@@ -27,6 +28,7 @@ struct item_outcome {
     failed,     ///< the attempt failed; backoff, then dead after max_attempts
     rejected,   ///< never again: goes to dead at once
     later,      ///< not now: comes again after `delay`, no attempt is counted
+    handled,    ///< as if it were not named, and `text` is its result (JSON)
   };
   std::uint32_t index = 0;  ///< into batch::items
   kind what = kind::unhandled;
@@ -38,12 +40,12 @@ template <class I>
 typename I::result_type inspect(I& f, batch& x) {
   if constexpr (I::writes_state) {
     auto items = std::make_shared<std::vector<record>>();
-    auto result = f(x.queue, x.token, x.lease, *items);
+    auto result = f(x.queue, x.token, x.lease, *items, x.limit);
     x.items = std::move(items);
     return result;
   } else {
     static const std::vector<record> none;
-    return f(x.queue, x.token, x.lease, const_cast<std::vector<record>&>(x.items ? *x.items : none));
+    return f(x.queue, x.token, x.lease, const_cast<std::vector<record>&>(x.items ? *x.items : none), x.limit);
   }
 }
 template <class I>

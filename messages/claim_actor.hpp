@@ -15,7 +15,7 @@ struct claim_tick {};
 
 /// Gives the jobs of one queue to those who claim them from outside.
 using claim_pool_actor =
-  caf::typed_actor<caf::reacts_to<batch>, caf::reacts_to<claim_tick>, caf::replies_to<open_claim>::with<claim_granted>,
+  caf::typed_actor<caf::reacts_to<batch>, caf::reacts_to<claim_tick>, caf::reacts_to<stop_calls>, caf::replies_to<open_claim>::with<claim_granted>,
                    caf::reacts_to<cancel_claim>, caf::reacts_to<wake_worker>,
                    caf::replies_to<extend_claim>::with<claim_extended>, caf::replies_to<ack_claim>::with<claim_acked>,
                    caf::replies_to<release_claim>::with<claim_acked>, caf::replies_to<get_claimers>::with<claimer_list>,

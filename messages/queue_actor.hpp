@@ -48,7 +48,8 @@ using queue_actor =
                    caf::replies_to<find_job>::with<job_status>, caf::replies_to<list_jobs>::with<job_list>,
                    caf::replies_to<change_job>::with<ack>, caf::replies_to<move_queue>::with<ack>,
                    caf::replies_to<report_batches>::with<batches_reported>,
-                   caf::replies_to<find_key>::with<found_key>>;
+                   caf::replies_to<find_key>::with<found_key>,
+                   caf::replies_to<change_jobs>::with<jobs_changed>>;
 
 /// The queue's own actor, to those who live with it. No message of it but those of queue_actor leaves the process.
 using home_actor = queue_actor::extend<caf::replies_to<freeze_queue>::with<frozen_queue>, caf::replies_to<thaw_queue>::with<ack>>;
@@ -69,7 +70,7 @@ struct call_ended {
 using worker_pool_actor =
   caf::typed_actor<caf::reacts_to<batch>, caf::reacts_to<call_ended>, caf::reacts_to<pool_tick>, caf::reacts_to<attach_again>,
                    caf::replies_to<set_max_workers>::with<ack>, caf::replies_to<get_pool_status>::with<pool_status>,
-                   caf::replies_to<stop_pool>::with<pool_status>>;
+                   caf::replies_to<stop_pool>::with<pool_status>, caf::reacts_to<stop_calls>>;
 
 }  // namespace caravan
 

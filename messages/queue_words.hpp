@@ -69,7 +69,7 @@ struct renew_leases {
 
 /// What became of an item that is no longer in the storage.
 struct finished_item {
-  enum class kind : std::uint8_t { handled = 0, removed = 1, purged = 2 };
+  enum class kind : std::uint8_t { handled = 0, removed = 1, purged = 2, cancelled = 3 };
   item_id id;
   kind what = kind::handled;
   std::uint32_t attempts = 0;  ///< failed ones before
@@ -142,21 +142,50 @@ struct get_queue_status {};
 struct find_job {
   item_id id;
 };
-enum class job_change : std::uint8_t { retry = 0, remove = 1 };
+/// cancel: where a handler has the item, it is asked to stop, and whatever else than success it answers ends the item.
+enum class job_change : std::uint8_t { retry = 0, remove = 1, cancel = 2 };
 struct change_job {
   item_id id;
   job_change what = job_change::retry;
 };
+/// Which jobs of a state are meant: those to which all of it applies.
+struct job_filter {
+  std::string error;      ///< a part of the last error; empty: any
+  std::string key;        ///< the unique key or the order key; empty: any
+  wall_time pushed_before{};  ///< none: any time
+  std::int32_t priority_least = INT32_MIN;
+  std::int32_t priority_most = INT32_MAX;
+};
+/// Changes all jobs of a state that match, in order, beginning after a place. Looks at `most` rows and answers how far it
+/// came: whoever wants the rest asks again from there.
+struct change_jobs {
+  record_state state = record_state::dead;
+  job_change what = job_change::retry;
+  job_filter filter;
+  wall_time after_sort = wall_time::min();
+  item_id after_id;
+  item_id through;           ///< no job above this id; 0: any
+  std::uint32_t most = 1'000;
+  bool count_only = false;   ///< nothing is changed
+};
+struct jobs_changed {
+  std::uint64_t seen = 0;
+  std::uint64_t matched = 0;
+  std::uint64_t changed = 0;  ///< the rest changed by itself a moment ago
+  wall_time after_sort = wall_time::min();
+  item_id after_id;
+  bool more = false;         ///< there may be more after that place
+};
 /// Jobs of one state in order, after a place.
 struct list_jobs {
   record_state state = record_state::waiting;
-  wall_time after_due = wall_time::min();
+  wall_time after_sort = wall_time::min();
   item_id after_id;
   std::uint32_t limit = 100;
 };
 
 /// Where a job stands.
-enum class job_phase : std::uint8_t { waiting = 0, delayed = 1, running = 2, dead = 3, handled = 4, removed = 5, purged = 6 };
+enum class job_phase : std::uint8_t { waiting = 0, delayed = 1, running = 2, dead = 3, handled = 4, removed = 5, purged = 6, cancelled = 7 };
 [[nodiscard]] constexpr std::string_view to_string(job_phase p) {
   switch (p) {
     case job_phase::waiting: return "waiting";
@@ -166,6 +195,7 @@ enum class job_phase : std::uint8_t { waiting = 0, delayed = 1, running = 2, dea
     case job_phase::handled: return "handled";
     case job_phase::removed: return "removed";
     case job_phase::purged: return "purged";
+    case job_phase::cancelled: return "cancelled";
   }
   return "unknown";
 }
@@ -184,6 +214,8 @@ struct queue_counts {
   std::uint64_t delayed = 0;
   std::uint64_t dead = 0;
   queue_totals totals;
+  std::uint64_t done = 0;  ///< finished and kept
+  std::uint64_t held = 0;
 };
 
 /// How long items waited and ran, since the queue's actor started.
@@ -234,6 +266,10 @@ typename I::result_type inspect(I& f, found_key& x) {
 
 // ---- worker pools ----
 
+/// These calls are asked to stop: a job of theirs was cancelled.
+struct stop_calls {
+  std::vector<std::uint64_t> tokens;
+};
 struct get_pool_status {};
 /// `most` < 1: no limit.
 struct set_max_workers {
@@ -256,7 +292,7 @@ struct pool_status {
 // ---- how CAF reads and writes them ----
 // CAF 0.17 writes fields by position: the order is the wire format. Append only, and raise wire_version.
 
-constexpr std::uint32_t wire_version = 1;
+constexpr std::uint32_t wire_version = 2;
 
 // clang-format off
 template <class I> typename I::result_type inspect(I& f, ack&) { return f(); }
@@ -278,14 +314,18 @@ template <class I> typename I::result_type inspect(I& f, stop_queue& x) { return
 template <class I> typename I::result_type inspect(I& f, get_queue_status&) { return f(); }
 template <class I> typename I::result_type inspect(I& f, find_job& x) { return f(x.id); }
 template <class I> typename I::result_type inspect(I& f, change_job& x) { return f(x.id, x.what); }
-template <class I> typename I::result_type inspect(I& f, list_jobs& x) { return f(x.state, x.after_due, x.after_id, x.limit); }
+template <class I> typename I::result_type inspect(I& f, list_jobs& x) { return f(x.state, x.after_sort, x.after_id, x.limit); }
 template <class I> typename I::result_type inspect(I& f, job_status& x) { return f(x.phase, x.item, x.finished_at); }
 template <class I> typename I::result_type inspect(I& f, job_list& x) { return f(x.jobs); }
 template <class I> typename I::result_type inspect(I& f, queue_totals& x) { return f(x.pushed, x.handled, x.failed, x.returned, x.died, x.removed, x.leases_lost, x.stale_answers, x.redelivered); }
-template <class I> typename I::result_type inspect(I& f, queue_counts& x) { return f(x.waiting, x.running, x.delayed, x.dead, x.totals); }
+template <class I> typename I::result_type inspect(I& f, queue_counts& x) { return f(x.waiting, x.running, x.delayed, x.dead, x.totals, x.done, x.held); }
 template <class I> typename I::result_type inspect(I& f, time_histogram& x) { return f(x.counts, x.sum); }
 template <class I> typename I::result_type inspect(I& f, queue_timings& x) { return f(x.wait, x.run, x.rejected); }
 template <class I> typename I::result_type inspect(I& f, queue_status& x) { return f(x.name, x.phase, x.paused_until, x.paused_by, x.counts, x.pools, x.oldest_waiting, x.trouble, x.owner, x.timings); }
+template <class I> typename I::result_type inspect(I& f, job_filter& x) { return f(x.error, x.key, x.pushed_before, x.priority_least, x.priority_most); }
+template <class I> typename I::result_type inspect(I& f, change_jobs& x) { return f(x.state, x.what, x.filter, x.after_sort, x.after_id, x.through, x.most, x.count_only); }
+template <class I> typename I::result_type inspect(I& f, jobs_changed& x) { return f(x.seen, x.matched, x.changed, x.after_sort, x.after_id, x.more); }
+template <class I> typename I::result_type inspect(I& f, stop_calls& x) { return f(x.tokens); }
 template <class I> typename I::result_type inspect(I& f, get_pool_status&) { return f(); }
 template <class I> typename I::result_type inspect(I& f, set_max_workers& x) { return f(x.most); }
 template <class I> typename I::result_type inspect(I& f, stop_pool& x) { return f(x.timeout); }

@@ -46,6 +46,9 @@ void register_messages(caf::actor_system_config& config) {
   config.add_message_type<move_queue>("caravan.move_queue");
   config.add_message_type<report_batches>("caravan.report_batches");
   config.add_message_type<batches_reported>("caravan.batches_reported");
+  config.add_message_type<change_jobs>("caravan.change_jobs");
+  config.add_message_type<jobs_changed>("caravan.jobs_changed");
+  config.add_message_type<stop_calls>("caravan.stop_calls");
   config.add_message_type<acquire_lock>("caravan.acquire_lock");
   config.add_message_type<lock_granted>("caravan.lock_granted");
   config.add_message_type<cancel_lock>("caravan.cancel_lock");

@@ -49,7 +49,7 @@ public:
     auto wake = std::make_shared<waker>();
     door_ = std::make_shared<intake>(
         store_, intake::limits{s.name, s.length, s.max_item_size, s.push_timeout, s.unique},
-        counts.waiting + counts.delayed, [wake] { (*wake)(); }, *parts_.clock);
+        counts.waiting + counts.delayed + counts.ranked + counts.keyed + counts.held, [wake] { (*wake)(); }, *parts_.clock);
 
     auto& system = *parts_.system;
     storekeeper_ = store_->blocks() ? system.spawn<caf::detached>(store_behavior, store_, door_, health_)
@@ -109,10 +109,13 @@ public:
   }
 
   expected<item_id> push_one(item_draft draft) override {
+    if (auto ok = check_options(draft.options, name()); !ok) return ok.failure();
     auto r = to_record(std::move(draft), parts_.clock->wall());
     return to_one_answer(name(), store({&r, 1}));
   }
   expected<std::vector<pushed>> push(std::vector<item_draft> drafts) override {
+    for (const auto& d : drafts)
+      if (auto ok = check_options(d.options, name()); !ok) return ok.failure();
     auto records = to_records(std::move(drafts), parts_.clock->wall());
     return to_answers(store(records));
   }
@@ -129,7 +132,6 @@ public:
   }
 
   expected<bool> has(const std::string& payload, const std::string& key) override {
-    if (!parts_.settings.unique) return false;
     const auto owner = store_->key_owner(digest_of(key.empty() ? payload : key));
     if (!owner) return owner.failure();
     return owner->has_value();
@@ -172,6 +174,9 @@ public:
     auto st = ask<job_status>(&local_queue::queue_, find_job{item}, ask_timeout);
     if (!st) return st.failure();
     return to_job_info(*st);
+  }
+  expected<void> cancel(item_id item) override {
+    return done(ask<ack>(&local_queue::queue_, change_job{item, job_change::cancel}, ask_timeout));
   }
 
   std::size_t stop() override { return stop_within(parts_.settings.shutdown_timeout); }
@@ -318,8 +323,9 @@ expected<record_state> parse_state(std::string_view text) {
   if (text == "waiting") return record_state::waiting;
   if (text == "delayed") return record_state::delayed;
   if (text == "dead") return record_state::dead;
+  if (text == "done") return record_state::done;
   return {errc::invalid_argument,
-          "there is no state \"" + std::string(text) + "\" to purge; write waiting, delayed or dead"};
+          "there is no state \"" + std::string(text) + "\" to purge; write waiting, delayed, dead or done"};
 }
 
 expected<item_id> to_one_answer(const std::string& queue, const expected<std::vector<append_result>>& stored) {

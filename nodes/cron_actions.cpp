@@ -71,6 +71,7 @@ cron_result handle(runner& how, const config::cron_settings& s, const cron_actio
   if (rest.empty()) return {};
   const auto& o = rest.front();
   switch (o.what) {
+    case item_outcome::kind::handled: return {};
     case item_outcome::kind::unhandled:
       return {call.stop.stop_requested() ? cron_outcome::cancelled : cron_outcome::error,
               call.stop.stop_requested() ? "it was asked to stop" : "it says that it did nothing"};

@@ -119,13 +119,14 @@ expected<std::size_t> rows_of(storage& store, record_state state, const std::sto
     if (!some) return some.failure();
     count += some->size();
     if (some->empty()) break;
-    after = {some->back().due, some->back().id};
+    after = {sort_of(some->back()), some->back().id};
   }
   return count;
 }
 
 expected<check_result> check(storage& store, const std::stop_token& stop) {
-  constexpr std::array states{record_state::waiting, record_state::delayed, record_state::dead};
+  constexpr std::array states{record_state::waiting, record_state::delayed, record_state::dead, record_state::ranked,
+                              record_state::done,    record_state::held,    record_state::keyed};
   check_result out;
   for (int attempt = 0; attempt < 3; ++attempt) {
     const auto before = store.count();

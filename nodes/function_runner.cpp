@@ -12,6 +12,7 @@ item_outcome::kind kind_of(context::verdict v) {
     case context::verdict::failed: return item_outcome::kind::failed;
     case context::verdict::rejected: return item_outcome::kind::rejected;
     case context::verdict::later: return item_outcome::kind::later;
+    case context::verdict::result: return item_outcome::kind::handled;
     case context::verdict::handled:
     case context::verdict::unhandled: break;
   }

@@ -29,6 +29,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
+std::size_t items_in(const storage_counts& n) {
+  std::size_t all = 0;
+  for (std::size_t s = 0; s < record_states; ++s) all += n.of(static_cast<record_state>(s));
+  return all;
+}
+
 constexpr auto ask_timeout = 10s;
 constexpr auto answer_moment = 1s;
 constexpr auto short_delay = 100ms;  ///< before a way that was lost is looked for again
@@ -125,7 +131,7 @@ public:
     if (!mine_) return c;
     c.epoch = note_.epoch;
     const auto n = store_->count();
-    c.items = n.waiting + n.delayed + n.dead;
+    c.items = items_in(n);
     return c;
   }
 
@@ -398,7 +404,7 @@ private:
     if (durable()) {
       if (auto ok = open_store(); !ok) return ok;
       const auto n = store_->count();
-      if (n.waiting + n.delayed + n.dead > 0) return others ? two_homes(elsewhere.node) : begin(1, nullptr);
+      if (items_in(n) > 0) return others ? two_homes(elsewhere.node) : begin(1, nullptr);
     }
     if (!others && cluster_->members->first_candidate(name())) {
       if (auto ok = open_store(); !ok) return ok;
@@ -486,7 +492,7 @@ private:
     }
     if (known.epoch < epoch) return;
     const auto n = store_->count();
-    if (n.waiting + n.delayed + n.dead > 0 || known.node == parts_.node) {
+    if (items_in(n) > 0 || known.node == parts_.node) {
       if (!moving()) tell_trouble(two_homes(other).failure().text);
       return;
     }
@@ -501,7 +507,7 @@ private:
     point_to(other, {});
     q->dismiss();
     const auto last = store_->count();
-    if (last.waiting + last.delayed + last.dead > 0) {
+    if (items_in(last) > 0) {
       close_store();
       auto ok = open_store();
       if (ok) ok = begin(epoch, nullptr);

@@ -40,6 +40,7 @@ public:
     auto items = std::make_shared<std::vector<record>>();
     std::vector<pushed> results;
     for (auto& d : drafts) {
+      if (auto ok = check_options(d.options, name()); !ok) return ok.failure();
       items->push_back(to_record(std::move(d), now));
       if (items->back().due > now)
         return {errc::not_supported, "queue \"" + name() + "\": is of TYPE = dummy and runs its handler inside push, so it cannot delay an item; use channel or level"};
@@ -52,7 +53,7 @@ public:
     if (!parts_.handler) return results;
     batch_result rest;
     try {
-      rest = parts_.handler->run({name(), ++token_, {}, items}, {{}, std::chrono::steady_clock::time_point::max(), parts_.node});
+      rest = parts_.handler->run({name(), ++token_, {}, items, {}}, {{}, std::chrono::steady_clock::time_point::max(), parts_.node});
     } catch (const std::exception& e) {
       rest = whole_batch(items->size(), item_outcome::kind::failed, e.what());
     } catch (...) {
@@ -92,6 +93,7 @@ public:
   expected<job_info> find(item_id item) override {
     return {errc::not_found, "job " + to_string(job_id{name(), item}) + ": a dummy queue keeps nothing"};
   }
+  expected<void> cancel(item_id item) override { return find(item).failure(); }
 
 private:
   expected<void> unsupported(const std::string& what) const {

@@ -4,6 +4,7 @@
 #include "integration/leveldb/level_storage.hpp"
 #include "integration/memory/memory_storage.hpp"
 #include "integration/sealed/sealed_storage.hpp"
+#include "messages/record_more.hpp"
 #include "nodes/actor_queue.hpp"
 #include "nodes/home_queue.hpp"
 #include "nodes/shared_queue.hpp"
@@ -39,6 +40,7 @@ unique_policy policy_of(const config::queue_settings& s) {
   switch (s.until) {
     case config::unique_until::start: return {unique_policy::until::start, {}};
     case config::unique_until::done: return {unique_policy::until::done, {}};
+    case config::unique_until::success: return {unique_policy::until::success, {}};
     case config::unique_until::time: return {unique_policy::until::time, s.unique_lifetime};
   }
   return {};
@@ -106,12 +108,47 @@ record to_record(item_draft&& draft, wall_time now) {
   r.max_attempts = o.max_attempts;
   r.timeout = o.timeout;
   r.headers = std::move(o.headers);
+  r.priority = o.priority;
+  r.order_by = std::move(o.order_by);
+  r.retention = o.retention;
+  if (o.deadline != std::chrono::system_clock::time_point{}) r.deadline = to_wall(o.deadline);
+  if (o.unique_for > 0ms) {
+    r.hold = key_hold::time;
+    r.hold_for = o.unique_for;
+  } else {
+    switch (o.unique_until) {
+      case unique_until::as_queue: break;
+      case unique_until::start: r.hold = key_hold::start; break;
+      case unique_until::done: r.hold = key_hold::done; break;
+      case unique_until::success: r.hold = key_hold::success; break;
+    }
+  }
+  if (!o.retry.empty()) {
+    record_more more;
+    more.retry = std::move(o.retry);
+    set_more(r, more);
+  }
   r.pushed_at = now;
   if (o.at != std::chrono::system_clock::time_point{})
     r.due = to_wall(o.at);
   else if (o.delay > 0ms)
     r.due = now + o.delay;
   return r;
+}
+
+expected<void> check_options(const push_options& o, const std::string& queue) {
+  const auto wrong = [&](std::string text) -> error {
+    return {errc::invalid_argument, "queue \"" + queue + "\": " + std::move(text)};
+  };
+  if (o.priority < -100 || o.priority > 100)
+    return wrong("the priority " + std::to_string(o.priority) + " is not from -100 to 100");
+  if (o.priority != 0 && !o.order_by.empty())
+    return wrong("a job with an order key (order_by) is handled in the order of pushes, so it has no priority; leave one of the two out");
+  if (o.order_by.size() > 1024) return wrong("order_by has more than 1024 bytes; push a shorter key");
+  if (o.unique_for < 0ms || o.retention < 0ms) return wrong("unique_for and retention are not negative");
+  if (!o.retry.empty())
+    if (const auto policy = config::parse_retry_policy(o.retry); !policy) return wrong("retry: " + policy.failure().text);
+  return {};
 }
 
 queue_info to_queue_info(const hosted_queue& q, const queue_status& st, const pool_status* p) {
@@ -164,6 +201,10 @@ job_info to_job_info(const job_status& st) {
   j.due = to_system(st.item.due);
   j.finished_at = to_system(st.finished_at);
   j.headers = st.item.headers;
+  j.priority = st.item.priority;
+  j.order_by = st.item.order_by;
+  j.deadline = to_system(st.item.deadline);
+  j.result = more_of(st.item).result;
   return j;
 }
 

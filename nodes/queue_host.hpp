@@ -74,6 +74,8 @@ struct host_parts {
 [[nodiscard]] unique_policy policy_of(const config::queue_settings& s);
 /// A draft as a record; delays count from `now`.
 [[nodiscard]] record to_record(item_draft&& draft, wall_time now);
+/// Why a push cannot be meant, whatever the queue is like: invalid_argument names the field.
+[[nodiscard]] expected<void> check_options(const push_options& options, const std::string& queue);
 /// `pool` may be null: nothing is handled here.
 [[nodiscard]] queue_info to_queue_info(const hosted_queue& queue, const queue_status& status, const pool_status* pool);
 [[nodiscard]] job_info to_job_info(const job_status& status);

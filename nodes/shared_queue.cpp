@@ -134,10 +134,13 @@ public:
   }
 
   expected<item_id> push_one(item_draft draft) override {
+    if (auto ok = check_options(draft.options, name()); !ok) return ok.failure();
     auto r = to_record(std::move(draft), parts_.clock->wall());
     return to_one_answer(name(), store({&r, 1}));
   }
   expected<std::vector<pushed>> push(std::vector<item_draft> drafts) override {
+    for (const auto& d : drafts)
+      if (auto ok = check_options(d.options, name()); !ok) return ok.failure();
     auto records = to_records(std::move(drafts), parts_.clock->wall());
     return to_answers(store(records));
   }
@@ -198,6 +201,10 @@ public:
     auto st = ask<job_status>(find_job{item});
     if (!st) return st.failure();
     return to_job_info(*st);
+  }
+  expected<void> cancel(item_id item) override {
+    if (const auto q = mine()) return q->cancel(item);
+    return done(ask<ack>(change_job{item, job_change::cancel}));
   }
 
   std::size_t stop() override {

@@ -1,6 +1,7 @@
 #include "testing/test_queue.hpp"
 
 #include "integration/memory/memory_storage.hpp"
+#include "messages/job_phases.hpp"
 #include "nodes/actor_queue.hpp"
 
 #include <algorithm>
@@ -45,7 +46,7 @@ void test_queue::start() {
       store_,
       intake::limits{settings_.name, settings_.length, settings_.max_item_size, settings_.push_timeout,
                      settings_.unique},
-      counts.waiting + counts.delayed, [] {}, around_.clock);
+      counts.waiting + counts.delayed + counts.ranked + counts.keyed + counts.held, [] {}, around_.clock);
   core_ = std::make_unique<queue_core>(settings_, counts, next_token_, seed_);
   core_->hold_back(true);
   fx_ = {};
@@ -173,17 +174,19 @@ error test_queue::unreachable() const {
 }
 
 expected<item_id> test_queue::push_one(item_draft draft) {
+  if (auto ok = check_options(draft.options, name()); !ok) return ok.failure();
   auto r = to_record(std::move(draft), around_.clock.wall());
   return to_one_answer(name(), door_->push({&r, 1}, intake::when_full::refuse));
 }
 
 expected<std::vector<pushed>> test_queue::push(std::vector<item_draft> drafts) {
+  for (const auto& d : drafts)
+    if (auto ok = check_options(d.options, name()); !ok) return ok.failure();
   auto records = to_records(std::move(drafts), around_.clock.wall());
   return to_answers(door_->push(records, intake::when_full::refuse));
 }
 
 expected<bool> test_queue::has(const std::string& payload, const std::string& key) {
-  if (!settings_.unique) return false;
   const auto owner = store_->key_owner(digest_of(key.empty() ? payload : key));
   if (!owner) return owner.failure();
   return owner->has_value();
@@ -263,33 +266,30 @@ expected<void> test_queue::set_max_workers(int) {
   return {};  // here handlers run one after another
 }
 
-job_phase test_queue::phase_of(const record& r) const {
-  if (r.state == record_state::dead) return job_phase::dead;
-  if (core_->is_running(r.id)) return job_phase::running;
-  return r.state == record_state::delayed && r.due > around_.clock.wall() ? job_phase::delayed : job_phase::waiting;
-}
-
 expected<job_info> test_queue::find(item_id id) {
   take();
   perform();
-  job_status st;
-  if (const auto f = core_->find_finished(id)) {
-    st.item.id = f->id;
-    st.item.attempts = f->attempts;
-    st.finished_at = f->at;
-    st.phase = f->what == finished_item::kind::handled   ? job_phase::handled
-               : f->what == finished_item::kind::removed ? job_phase::removed
-                                                         : job_phase::purged;
-    return to_job_info(st);
-  }
   auto found = store_->find(id);
   if (!found) return found.failure();
-  if (!*found)
-    return {errc::not_found, "job " + to_string(job_id{name(), id}) +
-                                 ": is not here; it was handled or removed a while ago, or never existed"};
-  st.phase = phase_of(**found);
-  st.item = std::move(**found);
-  return to_job_info(st);
+  const bool kept = *found && (*found)->state == record_state::done;
+  if (const auto f = core_->find_finished(id); f && !kept) return to_job_info(status_of(*f));
+  if (!*found) return no_such_job(id);
+  return to_job_info(status_of(std::move(**found), core_->is_running(id), around_.clock.wall()));
+}
+
+expected<void> test_queue::cancel(item_id id) {
+  take();
+  auto found = store_->find(id);
+  if (!found) return found.failure();
+  if (!*found || core_->find_finished(id)) return no_such_job(id);
+  const auto ok = core_->cancel(std::move(**found), now(), fx_);
+  perform();
+  return ok;
+}
+
+error test_queue::no_such_job(item_id id) const {
+  return {errc::not_found, "job " + to_string(job_id{name(), id}) +
+                               ": is not here; it was handled or removed a while ago, or never existed"};
 }
 
 }  // namespace caravan::testing

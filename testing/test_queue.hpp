@@ -65,6 +65,7 @@ public:
   expected<std::size_t> purge(std::string_view state) override;
   expected<void> set_max_workers(int most) override;
   expected<job_info> find(item_id id) override;
+  expected<void> cancel(item_id id) override;
 
 private:
   [[nodiscard]] instant now() const { return {around_.clock.now(), around_.clock.wall()}; }
@@ -75,7 +76,7 @@ private:
   bool write();
   void call(const batch& work);
   [[nodiscard]] error unreachable() const;
-  [[nodiscard]] job_phase phase_of(const record& r) const;
+  [[nodiscard]] error no_such_job(item_id id) const;
 
   const config::queue_settings settings_;
   const std::uint64_t id_;

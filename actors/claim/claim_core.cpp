@@ -388,6 +388,20 @@ void claim_core::check_over(claims::value_type& c) {
   over_.pop_front();
 }
 
+void claim_core::on_stop(std::uint64_t token, instant now, claim_effects& fx) {
+  const auto name = by_token_.find(token);
+  if (name == by_token_.end()) return;
+  auto& c = *claims_.find(name->second);
+  for (auto& j : c.second.jobs) {
+    if (j.token != token || j.where != stage::held) continue;
+    to_tell_.lost.push_back(token);
+    lose(j, "is lost: its job was cancelled");
+  }
+  plan(c);
+  check_over(c);
+  settle(now, fx);
+}
+
 void claim_core::end_leases(instant now) {
   while (!wakes_.empty() && wakes_.begin()->first <= now.steady) {
     auto& c = *claims_.find(wakes_.begin()->second);

@@ -75,6 +75,8 @@ public:
   /// The queue is gone, or is another one now.
   void on_detached(instant now, claim_effects& fx);
   void on_batch(batch work, instant now, claim_effects& fx);
+  /// A job under this token was cancelled: whoever has it learns it with his next word, and the queue need not wait for that.
+  void on_stop(std::uint64_t token, instant now, claim_effects& fx);
   void on_reported(std::uint64_t number, const expected<batches_reported>& answer, instant now, claim_effects& fx);
 
   void on_claim(open_claim c, instant now, claim_effects& fx);

@@ -399,6 +399,24 @@ CAF_TEST(a job past its TIMEOUT has failed however often its lease was extended)
   CAF_CHECK(is_fenced(d.extend(g.lease)));
 }
 
+CAF_TEST(a job that was cancelled is taken away and its holder learns it) {
+  desk d;
+  d.push(2);
+  const auto g = d.got(d.claim(2, 0ms, "a", 10s));
+  d.pool.on_stop(1, d.at(), d.fx);  // the first token
+  d.settle();
+  CAF_CHECK_EQUAL(d.counts().totals.leases_lost, 1u);
+  const auto e = d.extend(g.lease);
+  CAF_REQUIRE(e);
+  CAF_CHECK_EQUAL(e->jobs.size(), 1u);
+  CAF_REQUIRE_EQUAL(e->lost.size(), 1u);
+  CAF_CHECK(e->lost[0].value == 1);
+  d.pool.on_stop(1, d.at(), d.fx);
+  d.pool.on_stop(77, d.at(), d.fx);
+  d.settle();
+  CAF_CHECK_EQUAL(d.counts().totals.leases_lost, 1u);
+}
+
 CAF_TEST(one claims no faster than CLAIM_RATE and others are not hurt) {
   claim_core::limits l;
   l.claim_rate = 2;

@@ -129,6 +129,10 @@ claim_pool_actor::behavior_type claim_pool_behavior(pointer self, claim_parts pa
         self->state.core->on_tick(now_of(self), self->state.fx);
         perform(self);
       },
+      [self](const stop_calls& s) {
+        for (const auto token : s.tokens) self->state.core->on_stop(token, now_of(self), self->state.fx);
+        perform(self);
+      },
       [self](open_claim& c) -> caf::result<claim_granted> {
         auto promise = self->make_response_promise<claim_granted>();
         self->state.grants.emplace(c.request, promise);

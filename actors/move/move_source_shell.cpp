@@ -42,7 +42,7 @@ expected<void> read_fresh(move_source_state& s, move_part& part) {
   if (!rows) return rows.failure();
   if (rows->empty()) {
     if (s.state == record_state::waiting) s.tail = s.after;
-    if (s.state == record_state::dead)
+    if (static_cast<std::size_t>(s.state) + 1 == record_states)
       s.rows_read = true;
     else
       s.state = static_cast<record_state>(static_cast<std::uint8_t>(s.state) + 1);
@@ -50,7 +50,7 @@ expected<void> read_fresh(move_source_state& s, move_part& part) {
     return {};
   }
   cut(*rows);
-  s.after = {rows->back().due, rows->back().id};
+  s.after = {sort_of(rows->back()), rows->back().id};
   // One that changed meanwhile is sent later, once, as it is then.
   std::erase_if(*rows, [&](const record& r) { return s.parts.store->is_changed(r.id); });
   part.rows = std::move(*rows);
@@ -61,7 +61,7 @@ expected<void> read_changes(move_source_state& s, move_part& part) {
   auto rows = s.parts.store->read(record_state::waiting, s.tail, part_rows);
   if (!rows) return rows.failure();
   cut(*rows);
-  if (!rows->empty()) s.tail = {rows->back().due, rows->back().id};
+  if (!rows->empty()) s.tail = {sort_of(rows->back()), rows->back().id};
   const bool more = !rows->empty();
   std::erase_if(*rows, [&](const record& r) { return s.parts.store->is_changed(r.id); });
   part.rows = std::move(*rows);

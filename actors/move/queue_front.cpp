@@ -180,6 +180,7 @@ queue_front_actor::behavior_type queue_front_behavior(pointer self, front_parts 
       [self](change_job& c) -> caf::result<ack> { return forward<ack>(self, c); },
       [self](move_queue& m) -> caf::result<ack> { return forward<ack>(self, m); },
       [self](report_batches& r) -> caf::result<batches_reported> { return forward<batches_reported>(self, r); },
+      [self](change_jobs& c) -> caf::result<jobs_changed> { return forward<jobs_changed>(self, c); },
       [self](find_key& k) -> caf::result<found_key> { return forward<found_key>(self, k); },
       [self](set_target& t) {
         auto& s = self->state;

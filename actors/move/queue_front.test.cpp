@@ -55,6 +55,7 @@ queue_actor::behavior_type fake_home(home_pointer self) {
         note("report");
         return batches_reported{true, {}};
       },
+      [](const change_jobs&) { return jobs_changed{}; },
       [](const find_key&) { return found_key{item_id{7}}; },
   };
 }

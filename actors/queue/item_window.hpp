@@ -17,7 +17,7 @@ namespace caravan {
 
 /// The first part of one state's records, kept in memory; the rest is only counted and read when it is needed.
 ///
-/// Records are in (due, id) order, as in the backend; for waiting ones `due` counts as nothing. The window holds every
+/// Records are in (sort_of, id) order, as in the backend; for waiting ones only the id counts. The window holds every
 /// record up to `end()` that is not in flight. What lies behind it is unloaded.
 ///
 /// A read takes its time, and rows behind end() may come and go meanwhile: whether its answer knows of that nobody can
@@ -27,10 +27,13 @@ class item_window {
 public:
   using place = std::pair<wall_time, item_id>;
 
-  /// `by_due`: delayed records; otherwise waiting ones, where only the id counts.
+  /// In what order records lie. by_rank: as by_sort, and end() may go back, since better ones come at any time; whoever
+  /// uses it must tell the reads which rows are in flight.
+  enum class order : std::uint8_t { by_id, by_sort, by_rank };
+
   /// `capacity` records or `capacity_bytes` of payload, whichever comes first, are kept in memory; a soft limit.
-  item_window(bool by_due, std::size_t capacity, std::size_t capacity_bytes)
-    : by_due_(by_due), capacity_(capacity), capacity_bytes_(capacity_bytes) {}
+  item_window(order o, std::size_t capacity, std::size_t capacity_bytes)
+    : order_(o), capacity_(capacity), capacity_bytes_(capacity_bytes) {}
 
   [[nodiscard]] std::size_t size() const { return line_.size() + side_.size(); }
   [[nodiscard]] bool empty() const { return line_.empty() && side_.empty(); }
@@ -102,7 +105,7 @@ public:
     const auto at = place_of(r);
     if (distrusted_ && at >= *distrusted_) return false;
     end_ = std::max(end_, at);
-    popped_through_ = std::max(popped_through_, at);
+    popped_through(at);
     return true;
   }
 
@@ -120,7 +123,7 @@ public:
   }
 
   /// A row behind end() that is not counted here changes: a read that is under way may have seen it before or after.
-  void doubt(const record_ref& r) { distrust({by_due_ ? r.due : wall_time{}, r.id}); }
+  void doubt(const record_ref& r) { distrust({order_ == order::by_id ? wall_time{} : r.sort, r.id}); }
 
   /// The place of the first record; only when not empty.
   [[nodiscard]] place front_place() const {
@@ -146,7 +149,7 @@ public:
       line_.pop_front();
     }
     bytes_ -= r.payload.size();
-    popped_through_ = std::max(popped_through_, place_of(r));
+    popped_through(place_of(r));
     return r;
   }
 
@@ -172,7 +175,11 @@ public:
 private:
   friend struct queue_core_probe;
 
-  [[nodiscard]] place place_of(const record& r) const { return {by_due_ ? r.due : wall_time{}, r.id}; }
+  [[nodiscard]] place place_of(const record& r) const { return {order_ == order::by_id ? wall_time{} : sort_of(r), r.id}; }
+
+  void popped_through(const place& at) {
+    if (order_ != order::by_rank) popped_through_ = std::max(popped_through_, at);
+  }
 
   void put(const place& at, record&& r) {
     if (at > end_) end_ = at;
@@ -213,7 +220,7 @@ private:
 
   static constexpr place nowhere{wall_time::min(), item_id{}};
 
-  bool by_due_;
+  order order_;
   std::size_t capacity_;
   std::size_t capacity_bytes_;
   std::deque<record> line_;

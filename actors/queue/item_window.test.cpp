@@ -31,13 +31,13 @@ using ids = std::vector<std::uint64_t>;
 }  // namespace
 
 CAF_TEST(waiting records come in id order however they came) {
-  item_window w{false, 100, 1000};
+  item_window w{item_window::order::by_id, 100, 1000};
   for (const auto id : {5, 9, 2, 7, 1}) CAF_CHECK(w.add(item(static_cast<std::uint64_t>(id))));
   CAF_CHECK_EQUAL(take_all(w), (ids{1, 2, 5, 7, 9}));
 }
 
 CAF_TEST(delayed records come in the order of their due times and then their ids) {
-  item_window w{true, 100, 1000};
+  item_window w{item_window::order::by_sort, 100, 1000};
   w.add(item(1, 50));
   w.add(item(2, 10));
   w.add(item(3, 50));
@@ -47,7 +47,7 @@ CAF_TEST(delayed records come in the order of their due times and then their ids
 }
 
 CAF_TEST(what does not fit is counted and what lies before the end is kept) {
-  item_window w{false, 3, 1000};
+  item_window w{item_window::order::by_id, 3, 1000};
   for (std::uint64_t id = 10; id < 15; ++id) CAF_CHECK_EQUAL(w.add(item(id)), id < 13);
   CAF_CHECK_EQUAL(w.unloaded(), 2u);
   CAF_CHECK_EQUAL(w.total(), 5u);
@@ -60,7 +60,7 @@ CAF_TEST(what does not fit is counted and what lies before the end is kept) {
 }
 
 CAF_TEST(bytes limit the window as well as counts) {
-  item_window w{false, 100, 1000};
+  item_window w{item_window::order::by_id, 100, 1000};
   CAF_CHECK(w.add(item(1, 0, 600)));
   CAF_CHECK(w.add(item(2, 0, 600)));
   CAF_CHECK(w.full());
@@ -71,12 +71,12 @@ CAF_TEST(bytes limit the window as well as counts) {
   CAF_CHECK_EQUAL(w.room(), 1u);
   CAF_CHECK_EQUAL(w.take({2})->payload.size(), 600u);
   CAF_CHECK(w.room() >= 1u);
-  item_window tiny{false, 10, 5};
+  item_window tiny{item_window::order::by_id, 10, 5};
   CAF_CHECK(tiny.room() >= 1u);
 }
 
 CAF_TEST(the answer to a read goes in once) {
-  item_window w{false, 10, 1000};
+  item_window w{item_window::order::by_id, 10, 1000};
   w.reset(3);
   w.begin_load();
   CAF_CHECK(w.load(item(4)) == load_result::fresh);
@@ -89,7 +89,7 @@ CAF_TEST(the answer to a read goes in once) {
 }
 
 CAF_TEST(an answer is in doubt from the first place that changed meanwhile) {
-  item_window w{false, 10, 1000};
+  item_window w{item_window::order::by_id, 10, 1000};
   w.reset(5);
   w.begin_load();
   CAF_CHECK(!w.add(item(7)));
@@ -104,7 +104,7 @@ CAF_TEST(an answer is in doubt from the first place that changed meanwhile) {
 }
 
 CAF_TEST(earlier and earlier records push the last half out) {
-  item_window w{true, 4, 1000};
+  item_window w{item_window::order::by_sort, 4, 1000};
   for (std::uint64_t n = 0; n < 9; ++n) w.add(item(n + 1, 1000 - static_cast<std::int64_t>(n)));
   CAF_CHECK_EQUAL(w.total(), 9u);
   CAF_CHECK_EQUAL(w.size(), 4u);
@@ -114,7 +114,7 @@ CAF_TEST(earlier and earlier records push the last half out) {
 }
 
 CAF_TEST(the end does not fall back behind what was handed out) {
-  item_window w{true, 2, 1000};
+  item_window w{item_window::order::by_sort, 2, 1000};
   w.add(item(1, 100));
   CAF_CHECK_EQUAL(w.pop_front().id.value, 1u);
   // The clock was set back: all of these lie before what is in a handler now. A read must not find that again.
@@ -124,7 +124,7 @@ CAF_TEST(the end does not fall back behind what was handed out) {
 }
 
 CAF_TEST(one record can be taken out wherever it lies) {
-  item_window w{false, 10, 1000};
+  item_window w{item_window::order::by_id, 10, 1000};
   for (const auto id : {5, 9, 2}) w.add(item(static_cast<std::uint64_t>(id)));
   CAF_CHECK(!w.take({3}));
   CAF_CHECK(w.take({2}));
@@ -137,7 +137,7 @@ CAF_TEST(a window and a plain map agree on any sequence) {
   for (std::uint32_t seed = 1; seed <= 200; ++seed) {
     std::mt19937 random{seed};
     const auto pick = [&](std::size_t n) { return random() % n; };
-    item_window w{true, 1 + pick(8), 1 + pick(100)};
+    item_window w{item_window::order::by_sort, 1 + pick(8), 1 + pick(100)};
     std::map<item_window::place, record> rows;  // of the backend
     std::map<item_window::place, record> out;   // handed out: their rows are there, the window has them not
     std::optional<std::vector<record>> answer;

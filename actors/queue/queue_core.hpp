@@ -1,6 +1,8 @@
 #pragma once
 
 #include "actors/queue/item_window.hpp"
+#include "actors/queue/key_lines.hpp"
+#include "actors/queue/rate_gate.hpp"
 #include "config/queue_settings.hpp"
 #include "integration/storage.hpp"
 #include "messages/batch.hpp"
@@ -55,6 +57,7 @@ struct queue_effects {
   std::vector<record_state> clear;  ///< whole states are forgotten, up to the id `clear_through`
   item_id clear_through;            ///< what was appended but not announced yet stays
   std::vector<load> loads;
+  std::vector<std::pair<pool_id, std::uint64_t>> stop;  ///< calls (lease tokens) whose handlers are asked to stop
   std::vector<flushed> flushes;
   std::ptrdiff_t room = 0;          ///< how many more items fit under LENGTH; negative: fewer
   bool stopped = false;             ///< the queue reached its end with this event
@@ -63,9 +66,9 @@ struct queue_effects {
 /// Decides everything about the items of one queue: their order, who gets them, under which lease, what becomes of
 /// them. No CAF, no I/O, no clock: time comes in, effects go out. Not thread safe.
 ///
-/// An item is in exactly one place: the waiting window (or behind it, unloaded), the delayed window (or behind it),
-/// `due` (its time came, its row still lies in the delayed state), postponed (returned, for memory only), in a lease,
-/// or dead.
+/// An item is in exactly one place: the waiting, ranked or delayed window (or behind it, unloaded), its key's line, `due`
+/// (its time came, its row still lies in the delayed state), postponed (returned, for memory only), in a lease, held, dead
+/// or done.
 class queue_core {
 public:
   /// What is kept in memory; the rest is read when it is needed.
@@ -73,6 +76,7 @@ public:
     std::size_t window = 20'000;            ///< items of each state
     std::size_t window_bytes = 32u << 20;   ///< their payloads
     std::size_t load = 2'000;               ///< items of one read
+    std::size_t key_window = 100;           ///< items of one order key
     std::size_t lost = 1'000;               ///< leases without an answer that are remembered
     std::size_t finished = 8'192;           ///< items that ended
   };
@@ -128,6 +132,9 @@ public:
 
   /// A dead or delayed item becomes waiting at once. `r` as the storage has it.
   expected<void> retry(record r, instant now, queue_effects& fx);
+  /// In line or delayed: it ends as cancelled. In a handler: that is asked to stop, and the item ends with whatever else than
+  /// success it answers; also when its pool is lost. Until then its row says that it is cancelled.
+  expected<void> cancel(record r, instant now, queue_effects& fx);
   /// Forgets one item, whatever its state. conflict: a handler has it.
   expected<void> remove(record r, instant now, queue_effects& fx);
 
@@ -176,7 +183,7 @@ private:
   };
 
   void settle(instant now, queue_effects& fx);
-  bool promote_due(instant now);
+  bool promote_due(instant now, queue_effects& fx);
   void end_leases(instant now, queue_effects& fx);
   void dispatch(instant now, queue_effects& fx);
   void ask_for_more(instant now, queue_effects& fx);
@@ -184,17 +191,38 @@ private:
   void check_stopped(instant now, queue_effects& fx);
 
   [[nodiscard]] bool hands_out() const;
-  [[nodiscard]] std::size_t ready() const { return waiting_.size() + due_.size(); }
-  record take_ready();
+  [[nodiscard]] std::size_t ready() const { return waiting_.size() + ranked_.size() + due_.size() + keys_.ready(); }
+  /// In line, but still in the storage alone.
+  [[nodiscard]] bool unread() const { return waiting_.unloaded() > 0 || ranked_.unloaded() > 0 || !keys_.all_read(); }
+  /// How many may leave now by MAX_RUNNING and RATE.
+  [[nodiscard]] std::size_t allowance(instant now) const;
+  record take_ready(instant now);
+  /// True when the item ends instead of leaving: its deadline passed, or it was cancelled.
+  bool ends_instead(record& r, instant now, queue_effects& fx);
+  item_window& window_of(record_state s) {
+    return s == record_state::delayed ? delayed_ : s == record_state::ranked ? ranked_ : waiting_;
+  }
+  load_under_way& loading(record_state s) {
+    return s == record_state::delayed ? loading_delayed_ : s == record_state::ranked ? loading_ranked_ : loading_waiting_;
+  }
   using pool_map = std::map<pool_id, pool>;
   pool_map::iterator pool_for(std::size_t available, bool gathered);
-  std::optional<record> take_from_memory(item_id id);
+  /// `r`: as it was seen; its id, priority and order key count.
+  std::optional<record> take_from_memory(const record& r);
   expected<void> still_so(const record& r, instant now) const;
   void move(const record_ref& from, const record& to, queue_effects& fx);
   void line_up(record&& r);
   void leave_line(const record_ref& r);
+  expected<void> take_out(record& r, instant now, queue_effects& fx);
+  void later(const record& r, record&& back, wall_time due, queue_effects& fx);
+  void note_error(record& r, std::string_view text, instant now);
+  /// The item is finished: its row goes, or is kept for its retention.
+  void finish(const record& r, finished_item::kind what, const std::string& result, instant now, queue_effects& fx);
+  void on_done_rows(std::vector<record>&& records, instant now, queue_effects& fx);
   void to_waiting_rows(instant now, queue_effects& fx);
-  void send_batch(pool_id id, pool& to, instant now, queue_effects& fx);
+  /// False when nothing was left to send.
+  bool send_batch(pool_id id, pool& to, std::size_t most, instant now, queue_effects& fx);
+  std::chrono::milliseconds retry_pause(const record& r, std::uint32_t failures);
   void finish_lease(lease& l, const batch_result& rest, bool handed_back, instant now, queue_effects& fx);
   void take_back(record&& r, std::chrono::milliseconds delay, instant now, queue_effects& fx);
   void fail(const record& r, const item_outcome& why, instant now, queue_effects& fx);
@@ -217,9 +245,17 @@ private:
   limits limits_;
   item_window waiting_;
   item_window delayed_;
-  std::map<item_id, record> due_;
+  item_window ranked_;
+  key_lines keys_;
+  bool keys_turn_ = false;    ///< keys and the plain line take turns
+  rate_gate gate_;
+  std::map<std::pair<std::int64_t, item_id>, record> due_;  ///< by -priority, then id
   std::multimap<std::chrono::steady_clock::time_point, record> postponed_;
   std::size_t dead_ = 0;
+  std::size_t done_ = 0;
+  std::size_t held_count_ = 0;
+  wall_time done_next_ = wall_time::min();  ///< when the first of the done may go, as far as is known
+  std::set<item_id> cancelled_;             ///< of those in leases
   item_id known_through_;  ///< the highest id that was announced; a read may see later ones first
 
   pool_map pools_;
@@ -227,7 +263,7 @@ private:
   std::deque<std::pair<std::uint64_t, lease>> lost_;  ///< ended without an answer; a late one may still count
   std::unordered_map<item_id, std::uint64_t> not_restarted_;  ///< came back from that lost lease, not started since
   std::multiset<item_id> held_;                       ///< waiting rows that are in leases or postponed
-  std::set<item_id> behind_;                          ///< of them, those that may lie behind the window: reads skip them
+  std::set<item_id> behind_;                          ///< rows in flight that may lie behind their window: reads skip them
   std::size_t running_ = 0;
   std::optional<std::chrono::steady_clock::time_point> lease_check_at_;  ///< a lower bound of the first remote lease's end
   std::uint64_t next_token_;
@@ -240,13 +276,16 @@ private:
   std::uint64_t load_generation_ = 0;
   load_under_way loading_waiting_;
   load_under_way loading_delayed_;
+  load_under_way loading_ranked_;
+  load_under_way loading_keys_;
+  load_under_way loading_done_;
   bool announcement_due_ = false;  ///< a read saw only rows that are not announced yet: it waits for the next event
   std::optional<std::chrono::steady_clock::time_point> load_again_at_;
 
   /// Where rows were moved lately. A view of the storage may be older than that.
   std::unordered_map<item_id, std::pair<record_state, wall_time>> moved_;
   std::deque<item_id> moved_order_;
-  std::array<std::optional<std::chrono::steady_clock::time_point>, 3> purged_at_;  ///< by state
+  std::array<std::optional<std::chrono::steady_clock::time_point>, record_states> purged_at_;  ///< by state
   std::vector<record> returned_;  ///< came back with this event, without the unique key they gave up when they started
 
   std::vector<finished_item> finished_;  ///< a ring

@@ -26,6 +26,7 @@ queue_image queue_core::image(instant now) const {
   for (const auto& [id, p] : pools_) i.pools.push_back({id, p.kind, p.idle, p.prefetch, p.most});
   for (const auto& [token, l] : leases_) i.leases.push_back({token, l.pool, *l.items, l.purged});
   std::sort(i.leases.begin(), i.leases.end(), [](const auto& a, const auto& b) { return a.token < b.token; });
+  i.cancelled.assign(cancelled_.begin(), cancelled_.end());
   for (const auto& [at, r] : postponed_)
     i.later.push_back({std::max(std::chrono::ceil<std::chrono::milliseconds>(at - now.steady), 0ms), r});
   return i;
@@ -43,9 +44,11 @@ void queue_core::restore(const queue_image& from, instant now, queue_effects& fx
   for (const auto& p : from.pools) pools_[p.id] = {pool_kind::remote, p.idle, p.prefetch, p.most, ++serial_, false};
   // Their rows wait in the storage, and were counted with those that are in line.
   std::size_t taken = 0;
-  const auto take_out = [&](item_id id) {
-    behind_.insert(id);
-    ++taken;
+  std::size_t ranked_taken = 0;
+  const auto take_out = [&](const record& r) {
+    if (r.state == record_state::keyed) return keys_.already_running(r);
+    behind_.insert(r.id);
+    ++(r.state == record_state::ranked ? ranked_taken : taken);
   };
   for (const auto& old : from.leases) {
     lease l;
@@ -55,9 +58,9 @@ void queue_core::restore(const queue_image& from, instant now, queue_effects& fx
     l.purged = old.purged;
     for (const auto& r : old.items) {
       if (l.purged) continue;
-      take_out(r.id);
+      take_out(r);
       fx.room += 1;  // what runs takes up no room
-      if (!l.lowest || r.id < l.lowest) l.lowest = r.id;
+      if (r.state == record_state::waiting && (!l.lowest || r.id < l.lowest)) l.lowest = r.id;
     }
     l.items = std::make_shared<const std::vector<record>>(old.items);
     running_ += old.items.size();
@@ -66,12 +69,14 @@ void queue_core::restore(const queue_image& from, instant now, queue_effects& fx
   }
   if (!leases_.empty()) lease_check_at_ = now.steady + settings_.lease;
   for (const auto& p : from.later) {
-    take_out(p.item.id);
-    hold(p.item.id);
+    take_out(p.item);
+    if (p.item.state == record_state::waiting) hold(p.item.id);
     postponed_.emplace(now.steady + p.delay, p.item);
   }
   const auto total = waiting_.total();
   waiting_.reset(total - std::min(total, taken));
+  ranked_.reset(ranked_.total() - std::min(ranked_.total(), ranked_taken));
+  cancelled_.insert(from.cancelled.begin(), from.cancelled.end());
 }
 
 }  // namespace caravan

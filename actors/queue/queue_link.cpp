@@ -1,6 +1,7 @@
 #include "actors/queue/queue_link.hpp"
 
 #include "messages/caf_error.hpp"
+#include "messages/job_phases.hpp"
 
 #include <caf/all.hpp>
 
@@ -93,9 +94,11 @@ queue_link_actor::behavior_type queue_link_behavior(pointer self, link_parts par
                   st.name = self->state.parts.queue;
                   st.phase = queue_phase::standby;
                   st.owner = self->state.owner;
-                  st.counts.waiting = c.counts.waiting;
+                  st.counts.waiting = c.counts.waiting + c.counts.ranked + c.counts.keyed;
                   st.counts.delayed = c.counts.delayed;
                   st.counts.dead = c.counts.dead;
+                  st.counts.done = c.counts.done;
+                  st.counts.held = c.counts.held;
                   promise.deliver(std::move(st));
                 },
                 [promise](caf::error& e) mutable { promise.deliver(std::move(e)); });
@@ -114,12 +117,7 @@ queue_link_actor::behavior_type queue_link_behavior(pointer self, link_parts par
                                                      ": is not here; it was handled or removed, or never existed"}));
                     return;
                   }
-                  job_status st;
-                  st.item = std::move(found.records.front());
-                  st.phase = st.item.state == record_state::dead      ? job_phase::dead
-                             : st.item.state == record_state::delayed ? job_phase::delayed
-                                                                      : job_phase::waiting;
-                  promise.deliver(std::move(st));
+                  promise.deliver(status_of(std::move(found.records.front()), false, wall_time{}));
                 },
                 [promise](caf::error& e) mutable { promise.deliver(std::move(e)); });
         return promise;
@@ -129,6 +127,7 @@ queue_link_actor::behavior_type queue_link_behavior(pointer self, link_parts par
       [self](const report_batches& r) -> caf::result<batches_reported> { return forward<batches_reported>(self, r); },
       [self](const move_queue& m) -> caf::result<ack> { return forward<ack>(self, m); },
       [self](const find_key& k) -> caf::result<found_key> { return forward<found_key>(self, k); },
+      [self](const change_jobs& c) -> caf::result<jobs_changed> { return forward<jobs_changed>(self, c); },
       [self](set_owner& o) {
         auto& s = self->state;
         if (s.handle) self->demonitor(s.handle.address());

@@ -1,6 +1,7 @@
 #include "actors/queue/queue_shell.hpp"
 
 #include "messages/caf_error.hpp"
+#include "messages/job_phases.hpp"
 
 #include <caf/all.hpp>
 
@@ -78,6 +79,19 @@ void move_to(std::vector<T>& to, std::vector<T>& from) {
   from.clear();
 }
 
+// Of two moves of one record in one write the second would name a place that the record has left: they become one.
+void gather_moves(pointer self) {
+  auto& s = self->state;
+  for (auto& m : s.fx.move) {
+    const auto [at, fresh] = s.move_of.emplace(m.from.id, s.changes.move.size());
+    if (fresh)
+      s.changes.move.push_back(std::move(m));
+    else
+      s.changes.move[at->second].to = std::move(m.to);
+  }
+  s.fx.move.clear();
+}
+
 void storage_refused(pointer self, const caf::error& e) {
   const auto why = from_caf(e);
   if (why.code == errc::fenced && self->state.parts.on_fenced)
@@ -102,6 +116,7 @@ void send_changes(pointer self, std::vector<queue_effects::outgoing> then_leave 
   ++s.changes_under_way;
   const std::size_t moves = s.changes.move.empty() ? 0 : 1;
   s.moves_under_way += moves;
+  s.move_of.clear();
   auto batches = std::make_shared<std::vector<queue_effects::outgoing>>(std::move(then_leave));
   self->request(s.parts.storekeeper, caf::infinite, std::exchange(s.changes, {}))
     .then(
@@ -124,7 +139,7 @@ void send_changes(pointer self, std::vector<queue_effects::outgoing> then_leave 
 void release_elsewhere(pointer self) {
   auto& s = self->state;
   if (!s.fx.erase.empty() || !s.fx.move.empty()) s.changes.low_water = s.fx.low_water;
-  move_to(s.changes.move, s.fx.move);
+  gather_moves(self);
   move_to(s.changes.erase, s.fx.erase);
   move_to(s.changes.release, s.fx.release);
   send_changes(self, std::exchange(s.fx.send, {}));
@@ -269,11 +284,14 @@ void perform(pointer self) {
     fx.release.clear();
   }
   send_batches(self, fx.send);
+  for (const auto& [pool, token] : std::exchange(fx.stop, {}))
+    if (const auto it = s.pools.find(pool); it != s.pools.end())
+      self->send(caf::actor_cast<worker_pool_actor>(it->second), stop_calls{{token}});
 
   // A clear comes after what was decided before it, and before what is decided after it.
   if (!fx.clear.empty() && !s.changes.empty()) send_changes(self);
   if (!fx.erase.empty() || !fx.move.empty()) s.changes.low_water = fx.low_water;
-  move_to(s.changes.move, fx.move);
+  gather_moves(self);
   move_to(s.changes.erase, fx.erase);
   if (!fx.clear.empty()) s.changes.clear_through = fx.clear_through;
   move_to(s.changes.clear, fx.clear);
@@ -315,24 +333,9 @@ caf::result<ack> answer(pointer self, const expected<void>& ok) {
   return ack{};
 }
 
-job_status finished_status(const finished_item& f) {
-  job_status st;
-  st.item.id = f.id;
-  st.item.attempts = f.attempts;
-  st.finished_at = f.at;
-  switch (f.what) {
-    case finished_item::kind::handled: st.phase = job_phase::handled; break;
-    case finished_item::kind::removed: st.phase = job_phase::removed; break;
-    case finished_item::kind::purged: st.phase = job_phase::purged; break;
-  }
-  return st;
-}
-
-job_phase phase_of(pointer self, const record& r) {
-  if (r.state == record_state::dead) return job_phase::dead;
-  if (self->state.core->is_running(r.id)) return job_phase::running;
-  const bool later = r.state == record_state::delayed && r.due > self->state.parts.clock->wall();
-  return later ? job_phase::delayed : job_phase::waiting;
+job_status status_of(pointer self, record&& r) {
+  const bool running = self->state.core->is_running(r.id);
+  return status_of(std::move(r), running, self->state.parts.clock->wall());
 }
 
 caf::error no_such_job(pointer self, item_id id) {
@@ -348,21 +351,19 @@ caf::error unknown_word(pointer self, std::string_view what) {
 
 caf::result<job_status> find(pointer self, item_id id) {
   // The core first: a row that is about to be erased is finished already.
-  if (const auto f = self->state.core->find_finished(id)) return finished_status(*f);
+  if (const auto f = self->state.core->find_finished(id); f && self->state.core->counts().done == 0) return status_of(*f);
   auto promise = self->make_response_promise<job_status>();
   send_changes(self);
   self->request(self->state.parts.storekeeper, caf::infinite, store_find{id})
     .then(
       [self, id, promise](store_records& found) mutable {
-        if (const auto f = self->state.core->find_finished(id)) {
-          promise.deliver(finished_status(*f));
+        const bool kept = !found.records.empty() && found.records.front().state == record_state::done;
+        if (const auto f = self->state.core->find_finished(id); f && !kept) {
+          promise.deliver(status_of(*f));
         } else if (found.records.empty()) {
           promise.deliver(no_such_job(self, id));
         } else {
-          job_status st;
-          st.phase = phase_of(self, found.records.front());
-          st.item = std::move(found.records.front());
-          promise.deliver(std::move(st));
+          promise.deliver(status_of(self, std::move(found.records.front())));
         }
       },
       [promise](caf::error& e) mutable { promise.deliver(std::move(e)); });
@@ -370,19 +371,16 @@ caf::result<job_status> find(pointer self, item_id id) {
 }
 
 caf::result<job_list> list(pointer self, const list_jobs& l) {
-  if (l.state > record_state::dead) return unknown_word(self, "state");
+  if (static_cast<std::size_t>(l.state) >= record_states) return unknown_word(self, "state");
   auto promise = self->make_response_promise<job_list>();
   send_changes(self);
-  self->request(self->state.parts.storekeeper, caf::infinite, store_load{l.state, {l.after_due, l.after_id}, l.limit})
+  self->request(self->state.parts.storekeeper, caf::infinite, store_load{l.state, {l.after_sort, l.after_id}, l.limit})
     .then(
       [self, promise](store_records& found) mutable {
         job_list jobs;
         for (auto& r : found.records) {
-          if (self->state.core->find_finished(r.id)) continue;
-          job_status st;
-          st.phase = phase_of(self, r);
-          st.item = std::move(r);
-          jobs.jobs.push_back(std::move(st));
+          if (r.state != record_state::done && self->state.core->find_finished(r.id)) continue;
+          jobs.jobs.push_back(status_of(self, std::move(r)));
         }
         promise.deliver(std::move(jobs));
       },
@@ -390,8 +388,58 @@ caf::result<job_list> list(pointer self, const list_jobs& l) {
   return promise;
 }
 
+expected<void> apply(pointer self, job_change what, record&& r) {
+  auto& s = self->state;
+  switch (what) {
+    case job_change::retry: return s.core->retry(std::move(r), now_of(self), s.fx);
+    case job_change::remove: return s.core->remove(std::move(r), now_of(self), s.fx);
+    case job_change::cancel: break;
+  }
+  return s.core->cancel(std::move(r), now_of(self), s.fx);
+}
+
+bool matches(const job_filter& f, const record& r) {
+  return (f.error.empty() || r.last_error.find(f.error) != std::string::npos) &&
+         (f.key.empty() || r.key == f.key || r.order_by == f.key) &&
+         (f.pushed_before == wall_time{} || r.pushed_at < f.pushed_before) && r.priority >= f.priority_least &&
+         r.priority <= f.priority_most;
+}
+
+constexpr std::uint32_t changes_a_call = 1'000;
+
+caf::result<jobs_changed> change_many(pointer self, const change_jobs& c) {
+  if (static_cast<std::size_t>(c.state) >= record_states) return unknown_word(self, "state");
+  if (c.what > job_change::cancel) return unknown_word(self, "change");
+  auto promise = self->make_response_promise<jobs_changed>();
+  send_changes(self);
+  const auto most = std::clamp<std::uint32_t>(c.most, 1, changes_a_call);
+  self->request(self->state.parts.storekeeper, caf::infinite, store_load{c.state, {c.after_sort, c.after_id}, most})
+    .then(
+      [self, c, promise](store_records& found) mutable {
+        take_announced(self);
+        jobs_changed done;
+        done.after_sort = c.after_sort;
+        done.after_id = c.after_id;
+        // A short page does not mean the end: some rows may have been unreadable.
+        done.more = !found.records.empty();
+        for (auto& r : found.records) {
+          done.after_sort = sort_of(r);
+          done.after_id = r.id;
+          if (c.through && r.id > c.through) continue;
+          ++done.seen;
+          if (!matches(c.filter, r)) continue;
+          ++done.matched;
+          if (!c.count_only && apply(self, c.what, std::move(r))) ++done.changed;
+        }
+        perform(self);
+        promise.deliver(std::move(done));
+      },
+      [promise](caf::error& e) mutable { promise.deliver(std::move(e)); });
+  return promise;
+}
+
 caf::result<ack> change(pointer self, const change_job& c) {
-  if (c.what > job_change::remove) return unknown_word(self, "change");
+  if (c.what > job_change::cancel) return unknown_word(self, "change");
   auto promise = self->make_response_promise<ack>();
   send_changes(self);
   self->request(self->state.parts.storekeeper, caf::infinite, store_find{c.id})
@@ -399,14 +447,13 @@ caf::result<ack> change(pointer self, const change_job& c) {
       [self, c, promise](store_records& found) mutable {
         auto& s = self->state;
         take_announced(self);  // the core must know the item before it changes it
-        if (found.records.empty() || s.core->find_finished(c.id)) {
+        const bool kept = !found.records.empty() && found.records.front().state == record_state::done;
+        if (found.records.empty() || (!kept && s.core->find_finished(c.id))) {
           promise.deliver(no_such_job(self, c.id));
           perform(self);
           return;
         }
-        auto& r = found.records.front();
-        const auto ok = c.what == job_change::retry ? s.core->retry(std::move(r), now_of(self), s.fx)
-                                                    : s.core->remove(std::move(r), now_of(self), s.fx);
+        const auto ok = apply(self, c.what, std::move(found.records.front()));
         perform(self);
         if (ok) s.events.changed(c.id, c.what == job_change::retry);
         if (ok)
@@ -478,7 +525,7 @@ home_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
     [self](batch_done& d) {
       // A newer node may know more kinds; what they are called here is that the item comes again.
       for (auto& o : d.rest)
-        if (o.what > item_outcome::kind::later) o.what = item_outcome::kind::unhandled;
+        if (o.what > item_outcome::kind::handled) o.what = item_outcome::kind::unhandled;
       self->state.core->on_done(d, now_of(self), self->state.fx);
       self->state.events.handled(self->state.fx);
       perform(self);
@@ -539,7 +586,7 @@ home_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
     },
     [self](const purge_queue& p) -> caf::result<purged_count> {
       auto& st = self->state;
-      if (p.state > record_state::dead) return unknown_word(self, "state");
+      if (static_cast<std::size_t>(p.state) >= record_states) return unknown_word(self, "state");
       take_announced(self);
       const auto n = st.core->purge(p.state, now_of(self), st.fx);
       perform(self);
@@ -574,6 +621,7 @@ home_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
     [self](const find_job& f) -> caf::result<job_status> { return find(self, f.id); },
     [self](const list_jobs& l) -> caf::result<job_list> { return list(self, l); },
     [self](const change_job& c) -> caf::result<ack> { return change(self, c); },
+    [self](const change_jobs& c) -> caf::result<jobs_changed> { return change_many(self, c); },
     [self](const move_queue& m) -> caf::result<ack> {
       const auto& parts = self->state.parts;
       if (!parts.on_move)

@@ -50,6 +50,7 @@ struct queue_shell_state {
   queue_events events;
   std::unordered_map<pool_id, caf::strong_actor_ptr> pools;
   store_changes changes;              ///< decided, not yet sent to the storekeeper
+  std::unordered_map<item_id, std::size_t> move_of;  ///< where in changes.move a record is
   std::size_t changes_under_way = 0;
   std::size_t moves_under_way = 0;    ///< of them, those with moves
   std::vector<record> taken;

@@ -38,6 +38,7 @@ void worker_pool_core::on_batch(batch work, time_point, pool_effects& fx) {
   auto timeout = limits_.timeout;
   for (const auto& r : *work.items)
     if (r.timeout > 0ms) timeout = timeout > 0ms ? std::min(timeout, r.timeout) : r.timeout;
+  if (work.limit > 0ms) timeout = timeout > 0ms ? std::min(timeout, work.limit) : work.limit;
   calls_.emplace(work.token, call{size, timeout, std::nullopt});
   if (!idle_since_.empty()) {
     idle_since_.pop_back();

@@ -146,6 +146,9 @@ worker_pool_actor::behavior_type worker_pool_behavior(pointer self, pool_parts p
       perform(self);
       return ack{};
     },
+    [self](const stop_calls& stop) {
+      for (const auto token : stop.tokens) self->state.threads->ask_stop(token);
+    },
     [self](get_pool_status) -> caf::result<pool_status> { return status_of(self); },
     [self](const stop_pool& stop) -> caf::result<pool_status> {
       auto& st = self->state;

@@ -50,6 +50,7 @@ struct worker_threads::shared {
   std::condition_variable thread_left;
   std::deque<batch> shelf;
   std::list<running_slot> running;
+  std::vector<std::uint64_t> stop_early;  ///< batches on the shelf whose calls are to begin with their stop asked
   std::size_t threads = 0;
   std::size_t retiring = 0;
   std::size_t reporting = 0;
@@ -80,10 +81,12 @@ struct worker_threads::shared {
     shelf.pop_front();
     const auto begun = std::chrono::steady_clock::now();
     const auto slot = running.insert(running.end(), running_slot{{work.token, begun}, {}, false});
+    if (std::erase(stop_early, work.token) > 0) slot->stop.request_stop();  // nobody listens yet
     run_context ctx{slot->stop.get_token(), std::chrono::steady_clock::time_point::max(), node};
     auto limit = timeout;
     for (const auto& r : *work.items)
       if (r.timeout.count() > 0) limit = limit.count() > 0 ? std::min(limit, r.timeout) : r.timeout;
+    if (work.limit.count() > 0) limit = limit.count() > 0 ? std::min(limit, work.limit) : work.limit;
     if (limit.count() > 0) ctx.deadline = begun + limit;
     lock.unlock();
     auto rest = run_guarded(*handler, work, ctx);
@@ -153,6 +156,7 @@ std::vector<batch> worker_threads::take_unstarted() {
   const std::lock_guard lock(shared_->mutex);
   std::vector<batch> rest(std::make_move_iterator(shared_->shelf.begin()), std::make_move_iterator(shared_->shelf.end()));
   shared_->shelf.clear();
+  shared_->stop_early.clear();
   return rest;
 }
 
@@ -162,6 +166,8 @@ void worker_threads::ask_stop(std::uint64_t token) {
     const std::lock_guard lock(shared_->mutex);
     for (auto& slot : shared_->running)
       if (slot.call.token == token) stop = slot.stop;
+    for (const auto& work : shared_->shelf)
+      if (work.token == token) shared_->stop_early.push_back(token);
   }
   stop.request_stop();  // runs the handler's own callbacks: not under our lock
 }

@@ -27,7 +27,7 @@ struct item_facts {
 /// Items that are neither returned as unhandled nor named here count as handled. Used by one thread: the call's.
 class context {
 public:
-  enum class verdict : std::uint8_t { handled, unhandled, failed, rejected, later };
+  enum class verdict : std::uint8_t { handled, unhandled, failed, rejected, later, result };
   struct outcome {
     verdict what = verdict::handled;
     std::string text;
@@ -58,6 +58,8 @@ public:
   void reject(std::size_t index, std::string why) { outcomes_.at(at(index)) = {verdict::rejected, std::move(why), {}}; }
   /// Not now: comes again after `delay`; no attempt is counted.
   void later(std::size_t index, std::chrono::milliseconds delay) { outcomes_.at(at(index)) = {verdict::later, {}, delay}; }
+  /// It is handled, and this JSON text can be seen for the job's `retention`.
+  void result(std::size_t index, std::string json) { outcomes_.at(at(index)) = {verdict::result, std::move(json), {}}; }
   /// As if its index had been returned.
   void hand_back(std::size_t index) { outcomes_.at(at(index)) = {verdict::unhandled, {}, {}}; }
 

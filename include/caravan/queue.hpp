@@ -164,6 +164,9 @@ public:
   expected<void> set_max_workers(int most) { return port_->set_max_workers(most); }
   /// Where a job stands; not_found when nothing is known of it any more.
   expected<job_info> find(item_id id) { return port_->find(id); }
+  /// It is not begun any more. Where a handler has it, that is asked to stop, and whatever else than success it answers
+  /// ends the job; its state is `cancelled` then. Durable when it returns an answer. not_found: it ended already.
+  expected<void> cancel(item_id id) { return port_->cancel(id); }
 
   [[nodiscard]] const std::shared_ptr<queue_port>& port() const { return port_; }
 

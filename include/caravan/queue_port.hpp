@@ -14,6 +14,14 @@
 
 namespace caravan {
 
+/// How long a job keeps equal ones out.
+enum class unique_until : std::uint8_t {
+  as_queue,  ///< as the queue is set
+  start,     ///< until a worker has it
+  done,      ///< until it ended, in whatever way
+  success,   ///< until it was handled or removed; also while it is dead
+};
+
 /// Every field is optional.
 struct push_options {
   std::chrono::milliseconds delay{0};             ///< not before this has passed; counted from the push
@@ -23,6 +31,13 @@ struct push_options {
   std::uint32_t max_attempts = 0;                 ///< 0: as the queue is set
   std::chrono::milliseconds timeout{0};           ///< of one handler call; 0: as the queue is set
   std::vector<std::pair<std::string, std::string>> headers{};  ///< travel to the handler
+  std::int32_t priority = 0;                      ///< -100 to 100: above 0 before all others, below 0 behind them
+  std::string order_by{};                         ///< items that share it are handled one after another, or as KEY_CONCURRENCY says; not with a priority
+  std::chrono::system_clock::time_point deadline{};  ///< past it the item is dead, and no handler is called; one that runs is asked to stop
+  std::string retry{};                            ///< as RETRY: "linear 30s"; empty: as the queue is set
+  caravan::unique_until unique_until = caravan::unique_until::as_queue;  ///< in a simple queue too
+  std::chrono::milliseconds unique_for{0};        ///< this long from the push, whatever becomes of it; wins over unique_until
+  std::chrono::milliseconds retention{0};         ///< how long the finished item can be seen; 0: as the queue is set
 };
 
 struct item_draft {
@@ -62,7 +77,7 @@ struct queue_info {
 
 struct job_info {
   item_id id;
-  std::string state{};       ///< waiting, delayed, running, dead, handled, removed, purged
+  std::string state{};       ///< waiting, delayed, running, dead, handled, cancelled, removed, purged
   std::string payload{};     ///< empty once it is finished
   std::string key{};
   std::string last_error{};
@@ -71,6 +86,10 @@ struct job_info {
   std::chrono::system_clock::time_point due{};
   std::chrono::system_clock::time_point finished_at{};
   std::vector<std::pair<std::string, std::string>> headers{};
+  std::int32_t priority = 0;
+  std::string order_by{};
+  std::chrono::system_clock::time_point deadline{};
+  std::string result{};      ///< JSON, of a finished item that is kept
 };
 
 /// Thread safe. Blocking, each call for a bounded time.
@@ -90,6 +109,8 @@ public:
   virtual expected<std::size_t> purge(std::string_view state) = 0;
   virtual expected<void> set_max_workers(int most) = 0;
   virtual expected<job_info> find(item_id id) = 0;
+  /// In line: it is removed. In a handler: that is asked to stop, and whatever else than success it answers ends the item.
+  virtual expected<void> cancel(item_id id) = 0;
 };
 
 }  // namespace caravan

@@ -6,12 +6,9 @@
 #include <leveldb/db.h>
 #include <leveldb/write_batch.h>
 
-#include <array>
-
 namespace caravan::level {
 
 namespace {
-constexpr std::array states{record_state::waiting, record_state::delayed, record_state::dead};
 constexpr std::size_t wipe_part = 10'000;
 }  // namespace
 
@@ -28,7 +25,8 @@ expected<void> level_store::import(const import_part& part) {
   std::vector<record_state> left;  // states that a row leaves
   std::vector<item_id> left_line;
   const auto forget = [&](item_id id) -> expected<void> {
-    for (const auto state : states) {
+    for (std::size_t s = 0; s < record_states; ++s) {
+      const auto state = static_cast<record_state>(s);
       const auto at = locate(*db, state, id);
       if (!at) return at.failure();
       if (!*at) continue;
@@ -40,17 +38,17 @@ expected<void> level_store::import(const import_part& part) {
   };
   item_id highest;
   item_id lowest_waiting = no_item_limit;
-  due_place lowest_delayed{wall_time::max(), {}};
+  sort_place lowest_delayed{wall_time::max(), {}};
   const auto put = [&](const record& r) {
-    put_row(r);
+    put_record(r);
     highest = std::max(highest, r.id);
     if (r.state == record_state::waiting) lowest_waiting = std::min(lowest_waiting, r.id);
-    if (r.state == record_state::delayed) lowest_delayed = std::min(lowest_delayed, due_place{r.due, r.id});
+    if (r.state == record_state::delayed) lowest_delayed = std::min(lowest_delayed, sort_place{r.due, r.id});
   };
   for (const auto& k : part.keys) {
     highest = std::max(highest, k.owner);
     const bool repeats = k.what == kept_key::kind::idempotency;
-    if (repeats ? !keys_.keeps_idempotency_keys() : !keys_.keys_have_lifetime()) continue;
+    if (repeats ? !keys_.keeps_idempotency_keys() : !keys_.is_unique()) continue;
     const auto key = repeats ? slice(key_.digest(row_kind::idempotency, k.digest))
                              : slice(set_key_.digest(row_kind::unique, k.digest));
     if (k.expires != wall_time{})
@@ -91,21 +89,21 @@ expected<void> level_store::import(const import_part& part) {
     const auto count = [&](const record& r) {
       if (r.state == record_state::waiting) waiting_.insert(r.id, {});
       if (r.state == record_state::dead) dead_floor_ = std::min(dead_floor_, r.id);
+      if (is_sorted(r.state)) floor_of(r.state) = std::min(floor_of(r.state), sort_place{sort_of(r), r.id});
       recount(r.state);
       keys_.import(r);
     };
     for (const auto& r : part.changed) count(r);
     for (const auto& r : part.fresh) count(r);
     last_ = std::max(last_, highest);
-    delayed_floor_ = std::min(delayed_floor_, lowest_delayed);
   }
   if (options_.sync == config::sync_mode::interval) db_->touched();
   return {};
 }
 
 expected<void> level_store::wipe() {
-  for (const auto s : states)
-    if (const auto n = clear(s, no_item_limit); !n) return n.failure();
+  for (std::size_t s = 0; s < record_states; ++s)
+    if (const auto n = clear(static_cast<record_state>(s), no_item_limit); !n) return n.failure();
   const std::shared_lock alive{life_};
   if (closed_) return closed();
   const std::lock_guard appending{append_mutex_};
@@ -117,7 +115,7 @@ expected<void> level_store::wipe() {
     const std::lock_guard state{state_mutex_};
     if (keys_.keeps_idempotency_keys())
       keys_.idempotency_keys().for_each([&](const auto& e) { keys.emplace_back(row_kind::idempotency, e.digest); });
-    if (keys_.keys_have_lifetime())
+    if (keys_.is_unique())
       keys_.unique_keys().for_each([&](const auto& e) { keys.emplace_back(row_kind::unique, e.digest); });
   }
   auto& batch = *batch_;

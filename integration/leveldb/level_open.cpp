@@ -29,16 +29,25 @@ leveldb::ReadOptions scanning() {
 }
 
 std::string text_of(row_kind kind, std::string_view rest) {
-  if (kind == row_kind::waiting || kind == row_kind::dead)
-    if (const auto id = parse_id(rest)) return "record " + to_string(*id);
-  if (kind == row_kind::delayed)
-    if (const auto place = parse_place(rest)) return "delayed record " + to_string(place->id);
+  if (const auto state = state_of(kind)) {
+    if (!is_sorted(*state)) {
+      if (const auto id = parse_id(rest)) return "record " + to_string(*id);
+    } else if (const auto place = parse_place(rest)) {
+      return std::string{name_of(*state)} + " record " + to_string(place->id);
+    }
+  }
   std::string hex;
   for (const unsigned char c : rest.substr(0, 32)) {
     hex += "0123456789abcdef"[c >> 4];
     hex += "0123456789abcdef"[c & 15];
   }
   return std::string{"row "} + static_cast<char>(kind) + "/" + hex;
+}
+
+/// Of a record of a sorted state.
+std::optional<sort_place> place_of(row_kind kind, std::string_view rest) {
+  const auto state = state_of(kind);
+  return state && is_sorted(*state) ? parse_place(rest) : std::nullopt;
 }
 
 }  // namespace
@@ -118,14 +127,14 @@ expected<void> level_store::load(const level_db::access& db, bool first) {
   storage_counts before;
   if (!first) {
     const std::lock_guard state{state_mutex_};
-    before = {waiting_.size(), delayed_, dead_};
+    before = count_locked();
   } else if (counts && counts->clean) {
     before = counts->counts;
   }
   const bool known = first ? counts && counts->clean : after_repair;
   if (first) {
     if (auto loaded =
-            load_keys(db, row_kind::unique, options_.set_full_name, keys_.unique_keys(), keys_.keys_have_lifetime());
+            load_keys(db, row_kind::unique, options_.set_full_name, keys_.unique_keys(), options_.unique.kind == unique_policy::until::time);
         !loaded)
       return loaded;
     if (auto loaded = load_keys(db, row_kind::idempotency, options_.queue_full_name, keys_.idempotency_keys(),
@@ -140,25 +149,28 @@ expected<void> level_store::load(const level_db::access& db, bool first) {
       return static_cast<std::size_t>(
           std::count_if(found.bad.begin(), found.bad.end(), [&](const bad_row& b) { return b.kind == kind; }));
     };
-    const auto compare = [&](const char* what, std::size_t said, std::size_t there, std::size_t aside) {
-      if (said == there + aside) return;
+    // Of an index row whose record is gone nobody can say more than its state.
+    for (std::size_t i = 0; i < record_states; ++i) {
+      const auto state = static_cast<record_state>(i);
+      const auto said = before.of(state);
+      const auto there = state == record_state::waiting ? found.waiting.size() : found.counts.of(state);
+      const auto aside = in_quarantine(kind_of(state)) + found.without_body[i];
+      if (said == there + aside) continue;
       const auto lost = said > there + aside ? said - there - aside : 0;
-      report("the counter of " + std::string{what} + " items said " + std::to_string(said) + ", " +
+      report("the counter of " + std::string{name_of(state)} + " items said " + std::to_string(said) + ", " +
                  std::to_string(there) + " were found; the counter was corrected",
              lost, after_repair ? saved_to : std::string{});
-    };
-    compare("waiting", before.waiting, found.waiting.size(), in_quarantine(row_kind::waiting));
-    compare("delayed", before.delayed, found.delayed.size(), in_quarantine(row_kind::delayed) + found.without_body);
-    compare("dead", before.dead, found.dead, in_quarantine(row_kind::dead));
+    }
   }
 
   if (first) {
     leveldb::WriteBatch opened;
     opened.Put(slice(key_.named(row_kind::meta, format_row_name)), std::string(1, static_cast<char>(format_version)));
-    opened.Put(slice(key_.named(row_kind::meta, counts_row::name)),
-               format(counts_row{false, {found.waiting.size(), found.delayed.size(), found.dead}}));
-    for (const auto kind : {row_kind::due, row_kind::idempotency, row_kind::quarantine, row_kind::delayed,
-                            row_kind::waiting, row_kind::dead})
+    auto counts_now = found.counts;
+    counts_now.waiting = found.waiting.size();
+    opened.Put(slice(key_.named(row_kind::meta, counts_row::name)), format(counts_row{false, counts_now}));
+    for (const auto kind : {row_kind::place, row_kind::done, row_kind::held, row_kind::idempotency, row_kind::keyed,
+                            row_kind::quarantine, row_kind::ranked, row_kind::delayed, row_kind::waiting, row_kind::dead})
       opened.Put(slice(key_.fence(kind)), leveldb::Slice{});
     opened.Put(slice(set_key_.fence(row_kind::unique)), leveldb::Slice{});
     if (auto written = db_->write(db, opened, wants_sync()); !written) return named(written.failure());
@@ -166,14 +178,13 @@ expected<void> level_store::load(const level_db::access& db, bool first) {
   const std::lock_guard state{state_mutex_};
   heads_on_disk_ = heads;
   if (first)
-    for (const auto& [digest, id] : found.digests) keys_.rebuild(digest, id);
+    for (const auto& k : found.keys) keys_.rebuild(k.digest, k.id, k.hold, k.state);
   else
     drop_orphaned_keys(found);
   last_ = std::max({last_, found.highest, id_limit_});
   waiting_ = std::move(found.waiting);
-  delayed_ = found.delayed.size();
-  dead_ = found.dead;
-  delayed_floor_ = found.first_delayed;
+  counts_ = found.counts;
+  floor_ = found.first;
   dead_floor_ = {};
   generation_ = db.generation();
   return {};
@@ -226,7 +237,7 @@ expected<void> level_store::load_keys(const level_db::access& db, row_kind kind,
     const auto digest = parse_digest(*rest);
     const auto row = parse_key_row(view(it->value()));
     if (!digest || !row) ++bad;
-    if (wanted && digest && row && row->expires > now)
+    if (digest && row && (wanted || row->by_push) && row->expires > now)
       table.put(*digest, row->owner, row->expires);
     else
       useless.Delete(it->key());  // expired, damaged, or from the time of another UNIQUE_UNTIL
@@ -243,31 +254,34 @@ expected<level_store::findings> level_store::scan(const level_db::access& db, it
   // From the head: after a million erased items the rows before it are a million tombstones.
   if (auto done = scan_records(db, row_kind::waiting, key_.id(row_kind::waiting, head), found); !done)
     return done.failure();
-  if (auto done = scan_records(db, row_kind::dead, key_.start(row_kind::dead), found); !done) return done.failure();
-  if (auto done = scan_records(db, row_kind::delayed, key_.start(row_kind::delayed), found); !done)
-    return done.failure();
-  auto bodies = std::move(found.delayed);
-  found.delayed.clear();
-  found.first_delayed = {wall_time::max(), item_id{~std::uint64_t{0}}};
-  for (const auto& [id, due] : bodies) found.first_delayed = std::min(found.first_delayed, due_place{due, id});
-  std::sort(bodies.begin(), bodies.end());
-  if (auto paired = pair_delayed(db, std::move(bodies), found); !paired) return paired.failure();
+  found.first.fill({wall_time::max(), item_id{~std::uint64_t{0}}});
+  for (std::size_t i = 0; i < record_states; ++i) {
+    const auto kind = kind_of(static_cast<record_state>(i));
+    if (kind == row_kind::waiting) continue;
+    if (auto done = scan_records(db, kind, key_.start(kind), found); !done) return done.failure();
+  }
+  const auto by_id = [](const auto& a, const auto& b) { return a.first < b.first; };
+  std::sort(found.sorted.begin(), found.sorted.end(), by_id);
+  if (auto paired = pair_places(db, found); !paired) return paired.failure();
   return found;
 }
 
 expected<void> level_store::scan_records(const level_db::access& db, row_kind kind, std::string_view from,
                                          findings& found) {
+  const auto state = *state_of(kind);
+  auto& first = found.first[static_cast<std::size_t>(state)];
   const std::unique_ptr<leveldb::Iterator> it{db->NewIterator(scanning())};
   for (it->Seek(slice(from)); it->Valid(); it->Next()) {
     const auto rest = key_.rest(kind, view(it->key()));
     if (!rest) break;
-    std::optional<due_place> place;
-    if (kind == row_kind::delayed)
+    std::optional<sort_place> place;
+    if (is_sorted(state))
       place = parse_place(*rest);
     else if (const auto id = parse_id(*rest))
-      place = due_place{{}, *id};
+      place = sort_place{{}, *id};
     key_digest digest;
-    const auto decoded = place ? decode_digest(place->id, view(it->value()), digest) : decode_result::damaged;
+    key_hold hold{};
+    const auto decoded = place ? decode_digest(place->id, view(it->value()), digest, hold) : decode_result::damaged;
     if (place) found.highest = std::max(found.highest, place->id);
     if (decoded != decode_result::ok) {
       const auto* why = !place                            ? "its key is malformed"
@@ -276,66 +290,69 @@ expected<void> level_store::scan_records(const level_db::access& db, row_kind ki
       found.bad.push_back({kind, std::string{*rest}, it->value().ToString(), why});
       continue;
     }
-    if (kind == row_kind::waiting) found.waiting.insert(place->id, {});
-    if (kind == row_kind::delayed) found.delayed.emplace_back(place->id, place->due);
-    if (kind == row_kind::dead) ++found.dead;
-    if (digest && kind != row_kind::dead) found.digests.emplace_back(digest, place->id);
+    if (kind == row_kind::waiting)
+      found.waiting.insert(place->id, {});
+    else
+      ++found.counts.of(state);
+    if (is_sorted(state)) {
+      found.sorted.emplace_back(place->id, place_row{state, place->sort});
+      first = std::min(first, *place);
+    }
+    if (digest) found.keys.push_back({digest, place->id, hold, state});
   }
   if (!it->status().ok()) return named(db_->failed(it->status()));
   return {};
 }
 
-expected<void> level_store::pair_delayed(const level_db::access& db, std::vector<std::pair<item_id, wall_time>> bodies,
-                                         findings& found) {
+expected<void> level_store::pair_places(const level_db::access& db, findings& found) {
   leveldb::WriteBatch fixes;
-  auto& without_body = found.without_body;
   std::size_t without_index = 0;
   std::unordered_set<item_id> being_set_aside;
   for (const auto& b : found.bad)
-    if (b.kind == row_kind::delayed)
+    if (const auto state = state_of(b.kind); state && is_sorted(*state))
       if (const auto place = parse_place(b.rest)) being_set_aside.insert(place->id);
-  auto body = bodies.begin();
-  const auto index_again = [&](const std::pair<item_id, wall_time>& b) {
-    fixes.Put(slice(append_key_.id(row_kind::due, b.first)), format_due(b.second));
+  auto body = found.sorted.cbegin();
+  const auto end = found.sorted.cend();
+  const auto index_again = [&](const std::pair<item_id, place_row>& b) {
+    fixes.Put(slice(append_key_.id(row_kind::place, b.first)), format_place_row(b.second));
     ++without_index;
   };
   const std::unique_ptr<leveldb::Iterator> it{db->NewIterator(scanning())};
-  for (it->Seek(slice(key_.start(row_kind::due))); it->Valid(); it->Next()) {
-    const auto rest = key_.rest(row_kind::due, view(it->key()));
+  for (it->Seek(slice(key_.start(row_kind::place))); it->Valid(); it->Next()) {
+    const auto rest = key_.rest(row_kind::place, view(it->key()));
     if (!rest) break;
     const auto id = parse_id(*rest);
-    const auto due = parse_due(view(it->value()));
-    for (; id && body != bodies.end() && body->first < *id; ++body) index_again(*body);
-    if (id && body != bodies.end() && body->first == *id) {
-      if (due != body->second) index_again(*body);
+    const auto at = parse_place_row(view(it->value()));
+    for (; id && body != end && body->first < *id; ++body) index_again(*body);
+    if (id && body != end && body->first == *id) {
+      if (at != body->second) index_again(*body);
       ++body;
     } else {
-      if (!id || !being_set_aside.contains(*id)) ++without_body;
+      if (!id || !being_set_aside.contains(*id))
+        ++found.without_body[static_cast<std::size_t>(at ? at->state : record_state::delayed)];
       fixes.Delete(it->key());
     }
   }
   if (!it->status().ok()) return named(db_->failed(it->status()));
-  for (; body != bodies.end(); ++body) index_again(*body);
-  found.delayed = std::move(bodies);
-  if (without_body > 0)
-    report(std::to_string(without_body) +
-               " delayed items are named in the index, but their records are gone; the index "
-               "was corrected",
-           without_body, db_->last_repair().second);
+  for (; body != end; ++body) index_again(*body);
+  for (std::size_t i = 0; i < record_states; ++i)
+    if (const auto n = found.without_body[i]; n > 0)
+      report(std::to_string(n) + " " + std::string{name_of(static_cast<record_state>(i))} +
+                 " items are named in the index, but their records are gone; the index was corrected",
+             n, db_->last_repair().second);
   if (without_index > 0)
-    report(std::to_string(without_index) + " delayed items were missing in the index and were put in again", 0);
+    report(std::to_string(without_index) + " items were missing in the index and were put in again", 0);
   if (auto written = db_->write(db, fixes, false); !written) return named(written.failure());
   return {};
 }
 
 void level_store::drop_orphaned_keys(const findings& found) {
   // Keys with a lifetime do not need their record. The others must not block a key whose item is gone.
-  if (!keys_.is_unique() || keys_.keys_have_lifetime()) return;
-  std::unordered_set<item_id> delayed;
-  for (const auto& [id, due] : found.delayed) delayed.insert(id);
+  std::unordered_set<item_id> there;
+  for (const auto& k : found.keys) there.insert(k.id);
   std::vector<std::pair<key_digest, item_id>> orphans;
   keys_.unique_keys().for_each([&](const key_table::entry& e) {
-    if (!found.waiting.contains(e.owner) && !delayed.contains(e.owner)) orphans.emplace_back(e.digest, e.owner);
+    if (e.expires == key_table::never && !there.contains(e.owner)) orphans.emplace_back(e.digest, e.owner);
   });
   for (const auto& [digest, id] : orphans) keys_.free(digest, id);
 }
@@ -346,18 +363,16 @@ expected<void> level_store::set_aside(const level_db::access& db, const std::vec
   for (const auto& row : bad) {
     moves.Delete(slice(key_.named(row.kind, row.rest)));
     moves.Put(slice(key_.named(row_kind::quarantine, static_cast<char>(row.kind) + row.rest)), row.value);
-    if (const auto place = row.kind == row_kind::delayed ? parse_place(row.rest) : std::nullopt)
-      moves.Delete(slice(key_.id(row_kind::due, place->id)));
+    if (const auto place = place_of(row.kind, row.rest)) moves.Delete(slice(key_.id(row_kind::place, place->id)));
   }
   {
     const std::lock_guard state{state_mutex_};
     for (const auto& row : bad) {
-      const auto place = row.kind == row_kind::delayed ? parse_place(row.rest) : std::nullopt;
+      const auto place = place_of(row.kind, row.rest);
       const auto id = place ? std::optional{place->id} : parse_id(row.rest);
       // Its digest is unreadable, and its key must not stay taken for ever.
       if (!id) continue;
-      for (const auto& digest : keys_.free_all_of(*id))
-        if (keys_.keys_have_lifetime()) moves.Delete(slice(set_key_.digest(row_kind::unique, digest)));
+      for (const auto& digest : keys_.free_all_of(*id)) moves.Delete(slice(set_key_.digest(row_kind::unique, digest)));
     }
   }
   if (auto written = db_->write(db, moves, wants_sync()); !written) return named(written.failure());
@@ -365,8 +380,7 @@ expected<void> level_store::set_aside(const level_db::access& db, const std::vec
   if (db.generation() == generation_) {
     const std::lock_guard state{state_mutex_};
     for (const auto& row : bad) {
-      if (row.kind == row_kind::delayed) uncount(record_state::delayed);
-      if (row.kind == row_kind::dead) uncount(record_state::dead);
+      if (const auto state = state_of(row.kind)) uncount(*state);
       if (const auto id = row.kind == row_kind::waiting ? parse_id(row.rest) : std::nullopt) waiting_.erase(*id);
     }
   }

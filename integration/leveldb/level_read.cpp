@@ -42,10 +42,7 @@ expected<std::vector<record>> level_store::read(record_state state, read_cursor 
   const std::shared_lock alive{life_};
   if (closed_) return closed();
   {
-    const auto counts = count();
-    const auto there = state == record_state::waiting   ? counts.waiting
-                       : state == record_state::delayed ? counts.delayed
-                                                        : counts.dead;
+    const auto there = count().of(state);
     // Spares a search, and with it a walk over rows that were deleted.
     if ((there == 0 && !db_->broken()) || max == 0) return std::vector<record>{};
     max = std::min(max, std::max<std::size_t>(there, 1));
@@ -80,26 +77,19 @@ expected<std::vector<record>> level_store::read_repairing(record_state state, re
 expected<void> level_store::read_records(const level_db::access& db, record_state state, read_cursor after,
                                          std::size_t max, std::vector<record>& out, std::vector<bad_row>& bad) {
   row_key key{options_.queue_full_name};
-  auto kind = row_kind::waiting;
+  const auto kind = kind_of(state);
   std::string_view from;
   const item_id next{after.id.value == ~std::uint64_t{0} ? after.id.value : after.id.value + 1};
-  due_place floor;
   {
     const std::lock_guard lock{state_mutex_};
-    switch (state) {
-      case record_state::waiting:
-        if (waiting_.empty()) return {};
-        from = key.id(kind, std::max(next, waiting_.first()));
-        break;
-      case record_state::dead:
-        kind = row_kind::dead;
-        from = key.id(kind, std::max(next, dead_floor_));
-        break;
-      case record_state::delayed:
-        kind = row_kind::delayed;
-        floor = std::max(due_place{after.due, next}, delayed_floor_);
-        from = key.place(floor.due, floor.id);
-        break;
+    if (state == record_state::waiting) {
+      if (waiting_.empty()) return {};
+      from = key.id(kind, std::max(next, waiting_.first()));
+    } else if (state == record_state::dead) {
+      from = key.id(kind, std::max(next, dead_floor_));
+    } else {
+      const auto floor = std::max(sort_place{after.sort, next}, floor_of(state));
+      from = key.place(kind, floor.sort, floor.id);
     }
   }
   const std::unique_ptr<leveldb::Iterator> it{db->NewIterator(checked())};
@@ -107,7 +97,7 @@ expected<void> level_store::read_records(const level_db::access& db, record_stat
     const auto rest = key.rest(kind, view(it->key()));
     if (!rest) break;
     item_id id;
-    if (kind == row_kind::delayed) {
+    if (is_sorted(state)) {
       if (const auto place = parse_place(*rest)) id = place->id;
     } else if (const auto parsed = parse_id(*rest)) {
       id = *parsed;
@@ -159,11 +149,11 @@ expected<std::optional<record>> level_store::look_up(const level_db::access& db,
   auto where = key.id(kind, id);
   auto status = db->Get(how, slice(where), &value);
   if (status.IsNotFound()) {
-    status = db->Get(how, slice(key.id(row_kind::due, id)), &value);
-    if (const auto due = status.ok() ? parse_due(value) : std::nullopt) {
-      kind = row_kind::delayed;
-      state = record_state::delayed;
-      where = key.place(*due, id);
+    status = db->Get(how, slice(key.id(row_kind::place, id)), &value);
+    if (const auto at = status.ok() ? parse_place_row(value) : std::nullopt) {
+      kind = kind_of(at->state);
+      state = at->state;
+      where = key.place(kind, at->sort, id);
       status = db->Get(how, slice(where), &value);
     }
   }
@@ -201,11 +191,11 @@ void level_store::compact() {
   const std::shared_lock alive{life_};
   if (closed_) return;
   item_id to;
-  due_place due;
+  std::array<sort_place, record_states> floor;
   {
     const std::lock_guard lock{state_mutex_};
     to = waiting_.empty() ? item_id{last_.value + 1} : waiting_.first();
-    due = delayed_floor_;
+    floor = floor_;
   }
   auto db = db_->enter();
   if (!db || db_->broken()) return;
@@ -217,7 +207,9 @@ void level_store::compact() {
     db->CompactRange(&first, &last);
   };
   give_back(begin.start(row_kind::waiting), end.id(row_kind::waiting, to));
-  give_back(begin.start(row_kind::delayed), end.place(due.due, due.id));
+  for (std::size_t i = 0; i < record_states; ++i)
+    if (const auto state = static_cast<record_state>(i); is_sorted(state))
+      give_back(begin.start(kind_of(state)), end.place(kind_of(state), floor[i].sort, floor[i].id));
 }
 
 }  // namespace caravan::level

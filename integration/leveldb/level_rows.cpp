@@ -46,6 +46,32 @@ std::optional<std::string_view> unsealed(std::string_view value, std::size_t siz
 
 }  // namespace
 
+row_kind kind_of(record_state state) noexcept {
+  switch (state) {
+    case record_state::waiting:
+      break;
+    case record_state::delayed:
+      return row_kind::delayed;
+    case record_state::dead:
+      return row_kind::dead;
+    case record_state::ranked:
+      return row_kind::ranked;
+    case record_state::done:
+      return row_kind::done;
+    case record_state::held:
+      return row_kind::held;
+    case record_state::keyed:
+      return row_kind::keyed;
+  }
+  return row_kind::waiting;
+}
+
+std::optional<record_state> state_of(row_kind kind) noexcept {
+  for (std::size_t i = 0; i < record_states; ++i)
+    if (kind_of(static_cast<record_state>(i)) == kind) return static_cast<record_state>(i);
+  return std::nullopt;
+}
+
 row_key::row_key(std::string_view name) {
   buffer_.push_back(static_cast<char>(name.size() >> 8));
   buffer_.push_back(static_cast<char>(name.size()));
@@ -66,9 +92,9 @@ std::string_view row_key::id(row_kind kind, item_id id) {
   return buffer_;
 }
 
-std::string_view row_key::place(wall_time due, item_id id) {
-  begin(row_kind::delayed);
-  put(buffer_, sortable(due));
+std::string_view row_key::place(row_kind kind, wall_time sort, item_id id) {
+  begin(kind);
+  put(buffer_, sortable(sort));
   put(buffer_, id.value);
   return buffer_;
 }
@@ -105,9 +131,9 @@ std::optional<item_id> parse_id(std::string_view rest) {
   return item_id{get(rest, 0)};
 }
 
-std::optional<due_place> parse_place(std::string_view rest) {
+std::optional<sort_place> parse_place(std::string_view rest) {
   if (rest.size() != 16) return std::nullopt;
-  return due_place{from_sortable(get(rest, 0)), item_id{get(rest, 8)}};
+  return sort_place{from_sortable(get(rest, 0)), item_id{get(rest, 8)}};
 }
 
 std::optional<key_digest> parse_digest(std::string_view rest) {
@@ -115,33 +141,39 @@ std::optional<key_digest> parse_digest(std::string_view rest) {
   return key_digest{get(rest, 0), get(rest, 8)};
 }
 
-std::string format_due(wall_time due) {
+// The first version knew delayed records only, and wrote no state.
+std::string format_place_row(const place_row& row) {
   std::string out;
-  put(out, sortable(due));
+  put(out, sortable(row.sort));
+  if (row.state != record_state::delayed) out.push_back(static_cast<char>(row.state));
   return out;
 }
 
-std::optional<wall_time> parse_due(std::string_view value) {
-  if (value.size() != 8) return std::nullopt;
-  return from_sortable(get(value, 0));
+std::optional<place_row> parse_place_row(std::string_view value) {
+  if (value.size() == 8) return place_row{record_state::delayed, from_sortable(get(value, 0))};
+  if (value.size() != 9 || static_cast<unsigned char>(value[8]) >= record_states) return std::nullopt;
+  const auto state = static_cast<record_state>(value[8]);
+  if (!is_sorted(state)) return std::nullopt;
+  return place_row{state, from_sortable(get(value, 0))};
 }
 
 std::string format_key_row(const key_row& row) {
   std::string out;
   put(out, row.owner.value);
   put(out, sortable(row.expires));
+  if (row.by_push) out.push_back(1);
   return out;
 }
 
 std::optional<key_row> parse_key_row(std::string_view value) {
-  if (value.size() != 16) return std::nullopt;
-  return key_row{item_id{get(value, 0)}, from_sortable(get(value, 8))};
+  if (value.size() != 16 && value.size() != 17) return std::nullopt;
+  return key_row{item_id{get(value, 0)}, from_sortable(get(value, 8)), value.size() == 17};
 }
 
 std::string format(const heads_row& row) {
   std::string out;
   put(out, row.waiting.value);
-  put(out, sortable(row.delayed.due));
+  put(out, sortable(row.delayed.sort));
   put(out, row.delayed.id.value);
   return sealed(std::move(out));
 }
@@ -167,14 +199,21 @@ std::optional<ids_row> parse_ids(std::string_view value) {
 std::string format(const counts_row& row) {
   std::string out;
   out.push_back(row.clean ? 1 : 0);
-  for (const auto n : {row.counts.waiting, row.counts.delayed, row.counts.dead}) put(out, n);
+  for (std::size_t i = 0; i < record_states; ++i) put(out, row.counts.of(static_cast<record_state>(i)));
   return sealed(std::move(out));
 }
 
 std::optional<counts_row> parse_counts(std::string_view value) {
-  const auto in = unsealed(value, 25);
-  if (!in) return std::nullopt;
-  return counts_row{(*in)[0] != 0, {get(*in, 1), get(*in, 9), get(*in, 17)}};
+  // The states were always numbered on from here; the first version had three.
+  for (const auto states : {record_states, std::size_t{3}}) {
+    const auto in = unsealed(value, 1 + 8 * states);
+    if (!in) continue;
+    counts_row row;
+    row.clean = (*in)[0] != 0;
+    for (std::size_t i = 0; i < states; ++i) row.counts.of(static_cast<record_state>(i)) = get(*in, 1 + 8 * i);
+    return row;
+  }
+  return std::nullopt;
 }
 
 }  // namespace caravan::level

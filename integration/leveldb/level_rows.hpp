@@ -12,19 +12,27 @@
 namespace caravan::level {
 
 // On disk. Raise it when an old program could misread new rows; open refuses a higher one.
-inline constexpr std::uint8_t format_version = 1;
+inline constexpr std::uint8_t format_version = 2;
 
 /// On disk: never change a letter.
 enum class row_kind : char {
-  due = 'd',          ///< id -> the due time under which a delayed record is
+  place = 'd',        ///< id -> where the record of a sorted state is
+  done = 'f',         ///< when it may go, id -> record
+  held = 'h',         ///< due, id -> record
   idempotency = 'i',  ///< digest -> owner, expiry
+  keyed = 'k',        ///< hash of the order key, id -> record
   meta = 'm',         ///< name -> see the structs below
   quarantine = 'q',   ///< kind and rest of a damaged row's key -> its bytes
+  ranked = 'r',       ///< -priority, id -> record
   delayed = 't',      ///< due, id -> record
   unique = 'u',       ///< digest -> owner, expiry; under the set's name
   waiting = 'w',      ///< id -> record
   dead = 'x',         ///< id -> record
 };
+
+[[nodiscard]] row_kind kind_of(record_state state) noexcept;
+/// Nothing when no records are under this kind.
+[[nodiscard]] std::optional<record_state> state_of(row_kind kind) noexcept;
 
 /// Builds keys in one buffer; each view is good until the next call. The length stands before the name, so no queue's
 /// range can lie inside another's.
@@ -34,7 +42,7 @@ public:
 
   std::string_view start(row_kind kind) { return begin(kind); }
   std::string_view id(row_kind kind, item_id id);
-  std::string_view place(wall_time due, item_id id);
+  std::string_view place(row_kind kind, wall_time sort, item_id id);
   std::string_view digest(row_kind kind, const key_digest& digest);
   std::string_view named(row_kind kind, std::string_view rest);
   /// Above every row of the kind. A live row stands there, so that a search that finds nothing does not walk through
@@ -50,22 +58,29 @@ private:
   std::size_t prefix_;
 };
 
-struct due_place {
-  wall_time due = wall_time::min();
+struct sort_place {
+  wall_time sort = wall_time::min();
   item_id id;
-  friend auto operator<=>(const due_place&, const due_place&) = default;
+  friend auto operator<=>(const sort_place&, const sort_place&) = default;
 };
 
 // The rests of keys and the values. Each parse answers nothing for bytes that none of these wrote.
 [[nodiscard]] std::optional<item_id> parse_id(std::string_view rest);
-[[nodiscard]] std::optional<due_place> parse_place(std::string_view rest);
+[[nodiscard]] std::optional<sort_place> parse_place(std::string_view rest);
 [[nodiscard]] std::optional<key_digest> parse_digest(std::string_view rest);
-[[nodiscard]] std::string format_due(wall_time due);
-[[nodiscard]] std::optional<wall_time> parse_due(std::string_view value);
+
+struct place_row {
+  record_state state = record_state::delayed;
+  wall_time sort;
+  friend bool operator==(const place_row&, const place_row&) = default;
+};
+[[nodiscard]] std::string format_place_row(const place_row& row);
+[[nodiscard]] std::optional<place_row> parse_place_row(std::string_view value);
 
 struct key_row {
   item_id owner;
   wall_time expires;
+  bool by_push = false;  ///< the push asked for it, whatever the queue is set to
 };
 [[nodiscard]] std::string format_key_row(const key_row& row);
 [[nodiscard]] std::optional<key_row> parse_key_row(std::string_view value);
@@ -74,7 +89,7 @@ struct key_row {
 struct heads_row {
   static constexpr std::string_view name = "heads";
   item_id waiting;
-  due_place delayed;
+  sort_place delayed;
 };
 [[nodiscard]] std::string format(const heads_row& row);
 [[nodiscard]] std::optional<heads_row> parse_heads(std::string_view value);

@@ -7,6 +7,7 @@
 #include <leveldb/db.h>
 #include <leveldb/write_batch.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 namespace caravan::level {
@@ -18,18 +19,6 @@ constexpr std::size_t clear_part = 2000;
 constexpr std::size_t empty_batch = 12;  // bytes of a batch without a row
 // Ids set aside at a time: a second's worth, so that the row is rarely written.
 constexpr std::uint64_t id_reserve = std::uint64_t{1000} << 22;
-
-row_kind kind_of(record_state state) {
-  switch (state) {
-    case record_state::waiting:
-      return row_kind::waiting;
-    case record_state::delayed:
-      return row_kind::delayed;
-    case record_state::dead:
-      return row_kind::dead;
-  }
-  return row_kind::waiting;
-}
 
 }  // namespace
 
@@ -89,9 +78,9 @@ expected<std::vector<append_result>> level_store::append(std::span<record> recor
   const std::lock_guard appending{append_mutex_};
   // What erase and update write too must be written in one order with them: the heads, the rows of unique keys.
   writing write{write_mutex_, std::defer_lock};
-  bool delays = false;
-  for (const auto& r : records) delays = delays || r.due > now;
-  if (delays || keys_.keys_have_lifetime()) write.lock();
+  bool shared_rows = false;
+  for (const auto& r : records) shared_rows = shared_rows || r.due > now || keys_.has_lifetime(r);
+  if (shared_rows) write.lock();
   auto db = ready(write, true);
   if (!db) return db.failure();
 
@@ -100,14 +89,13 @@ expected<std::vector<append_result>> level_store::append(std::span<record> recor
   std::vector<append_result> results;
   results.reserve(records.size());
   std::size_t stored = 0;
-  std::size_t delayed = 0;
-  due_place lowest{wall_time::max(), {}};
+  sort_place lowest{wall_time::max(), {}};  // of the delayed ones
   {
     const std::lock_guard state{state_mutex_};
     expired_.clear();
     keys_.idempotency_keys().expire(now, 2 * records.size() + 16, &expired_);
     for (const auto& digest : expired_) batch.Delete(slice(append_key_.digest(row_kind::idempotency, digest)));
-    if (keys_.keys_have_lifetime()) {
+    if (shared_rows) {
       expired_.clear();
       keys_.unique_keys().expire(now, 2 * records.size() + 16, &expired_);
       for (const auto& digest : expired_) batch.Delete(slice(append_set_key_.digest(row_kind::unique, digest)));
@@ -121,20 +109,19 @@ expected<std::vector<append_result>> level_store::append(std::span<record> recor
       ++stored;
       if (r.state == record_state::waiting) {
         waiting_.insert(id, {});
-      } else {
-        ++delayed;
-        lowest = std::min(lowest, due_place{r.due, id});
+        continue;
       }
+      recount(r.state);
+      const sort_place at{sort_of(r), id};
+      floor_of(r.state) = std::min(floor_of(r.state), at);
+      if (r.state == record_state::delayed) lowest = std::min(lowest, at);
     }
-    delayed_ += delayed;
-    if (delayed > 0) delayed_floor_ = std::min(delayed_floor_, lowest);
   }
   if (stored == 0) {
     if (batch.ApproximateSize() > empty_batch) (void)db_->write(*db, batch, false);  // expired rows; next time else
     return results;
   }
 
-  const auto unique_expiry = keys_.unique_expiry(now);
   const auto idempotency_expiry = keys_.idempotency_expiry(now);
   item_id highest;
   for (const auto& r : records) {
@@ -144,11 +131,13 @@ expected<std::vector<append_result>> level_store::append(std::span<record> recor
     if (r.state == record_state::waiting) {
       batch.Put(slice(append_key_.id(row_kind::waiting, r.id)), append_bytes_);
     } else {
-      batch.Put(slice(append_key_.place(r.due, r.id)), append_bytes_);
-      batch.Put(slice(append_key_.id(row_kind::due, r.id)), format_due(r.due));
+      const place_row at{r.state, sort_of(r)};
+      batch.Put(slice(append_key_.place(kind_of(r.state), at.sort, r.id)), append_bytes_);
+      batch.Put(slice(append_key_.id(row_kind::place, r.id)), format_place_row(at));
     }
-    if (keys_.keys_have_lifetime() && r.digest)
-      batch.Put(slice(append_set_key_.digest(row_kind::unique, r.digest)), format_key_row({r.id, unique_expiry}));
+    if (keys_.has_lifetime(r) && r.digest)
+      batch.Put(slice(append_set_key_.digest(row_kind::unique, r.digest)), 
+                format_key_row({r.id, keys_.unique_expiry(r, now), r.hold == key_hold::time}));
     if (keys_.keeps_idempotency_keys() && !r.idempotency_key.empty())
       batch.Put(slice(append_key_.digest(row_kind::idempotency, digest_of(r.idempotency_key))),
                 format_key_row({r.id, idempotency_expiry}));
@@ -159,7 +148,7 @@ expected<std::vector<append_result>> level_store::append(std::span<record> recor
     id_limit_ = item_id{highest.value + id_reserve < highest.value ? highest.value : highest.value + id_reserve};
     batch.Put(slice(append_key_.named(row_kind::meta, ids_row::name)), format(ids_row{id_limit_}));
   }
-  if (delayed > 0 && lowest < heads_on_disk_.delayed) {
+  if (lowest.id && lowest < heads_on_disk_.delayed) {
     heads_on_disk_.delayed = lowest;
     batch.Put(slice(append_key_.named(row_kind::meta, heads_row::name)), format(heads_on_disk_));
   }
@@ -171,17 +160,17 @@ expected<std::vector<append_result>> level_store::append(std::span<record> recor
     *db = {};  // the engine is not to be held while waiting for a lock
     if (!write.owns_lock()) write.lock();
     const std::lock_guard state{state_mutex_};
-    delayed_ -= delayed;
     for (auto& r : records) {
       if (!r.id) continue;
       if (r.state == record_state::waiting) {
         waiting_.erase(r.id);
         undo_->Delete(slice(append_key_.id(row_kind::waiting, r.id)));
       } else {
-        undo_->Delete(slice(append_key_.place(r.due, r.id)));
-        undo_->Delete(slice(append_key_.id(row_kind::due, r.id)));
+        uncount(r.state);
+        undo_->Delete(slice(append_key_.place(kind_of(r.state), sort_of(r), r.id)));
+        undo_->Delete(slice(append_key_.id(row_kind::place, r.id)));
       }
-      if (keys_.keys_have_lifetime() && r.digest)
+      if (keys_.has_lifetime(r) && r.digest)
         undo_->Delete(slice(append_set_key_.digest(row_kind::unique, r.digest)));
       if (keys_.keeps_idempotency_keys() && !r.idempotency_key.empty())
         undo_->Delete(slice(append_key_.digest(row_kind::idempotency, digest_of(r.idempotency_key))));
@@ -194,25 +183,24 @@ expected<std::vector<append_result>> level_store::append(std::span<record> recor
   return results;
 }
 
-void level_store::put_record(const record& r, row_kind kind) {
+void level_store::put_record(const record& r) {
   encode_record(r, bytes_);
-  if (kind != row_kind::delayed) {
-    batch_->Put(slice(key_.id(kind, r.id)), bytes_);
+  if (!is_sorted(r.state)) {
+    batch_->Put(slice(key_.id(kind_of(r.state), r.id)), bytes_);
     return;
   }
-  batch_->Put(slice(key_.place(r.due, r.id)), bytes_);
-  batch_->Put(slice(key_.id(row_kind::due, r.id)), format_due(r.due));
+  const place_row at{r.state, sort_of(r)};
+  batch_->Put(slice(key_.place(kind_of(r.state), at.sort, r.id)), bytes_);
+  batch_->Put(slice(key_.id(row_kind::place, r.id)), format_place_row(at));
 }
 
-void level_store::put_row(const record& r) { put_record(r, kind_of(r.state)); }
-
-void level_store::remove_rows(record_state state, due_place at) {
-  if (state != record_state::delayed) {
+void level_store::remove_rows(record_state state, sort_place at) {
+  if (!is_sorted(state)) {
     batch_->Delete(slice(key_.id(kind_of(state), at.id)));
     return;
   }
-  batch_->Delete(slice(key_.place(at.due, at.id)));
-  batch_->Delete(slice(key_.id(row_kind::due, at.id)));
+  batch_->Delete(slice(key_.place(kind_of(state), at.sort, at.id)));
+  batch_->Delete(slice(key_.id(row_kind::place, at.id)));
 }
 
 void level_store::put_heads() {
@@ -220,37 +208,35 @@ void level_store::put_heads() {
     const std::lock_guard state{state_mutex_};
     // What waits lowest now. Ids below can only come back through update(), which lowers the head again.
     heads_on_disk_.waiting = waiting_.empty() ? item_id{last_.value + 1} : waiting_.first();
-    heads_on_disk_.delayed = delayed_floor_;
+    heads_on_disk_.delayed = floor_of(record_state::delayed);
   }
   batch_->Put(slice(key_.named(row_kind::meta, heads_row::name)), format(heads_on_disk_));
   erased_since_heads_ = 0;
 }
 
 void level_store::uncount(record_state state) noexcept {
-  if (state == record_state::delayed) --delayed_;
-  if (state == record_state::dead) --dead_;
+  if (state != record_state::waiting) --counts_.of(state);
 }
 
 void level_store::recount(record_state state) noexcept {
-  if (state == record_state::delayed) ++delayed_;
-  if (state == record_state::dead) ++dead_;
+  if (state != record_state::waiting) ++counts_.of(state);
 }
 
-expected<std::optional<due_place>> level_store::locate(const level_db::access& db, record_state state, item_id id) {
-  std::optional<due_place> found;
+expected<std::optional<sort_place>> level_store::locate(const level_db::access& db, record_state state, item_id id) {
+  std::optional<sort_place> found;
   if (state == record_state::waiting) {
     const std::lock_guard lock{state_mutex_};
-    if (waiting_.contains(id)) found = due_place{{}, id};
+    if (waiting_.contains(id)) found = sort_place{{}, id};
     return found;
   }
-  const auto kind = state == record_state::delayed ? row_kind::due : row_kind::dead;
+  const auto kind = is_sorted(state) ? row_kind::place : row_kind::dead;
   leveldb::ReadOptions how;
   how.verify_checksums = true;
   const auto status = db->Get(how, slice(key_.id(kind, id)), &bytes_);
   if (status.IsNotFound()) return found;
   if (!status.ok()) return named(db_->failed(status));
-  if (state == record_state::dead) return std::optional{due_place{{}, id}};
-  if (const auto due = parse_due(bytes_)) found = due_place{*due, id};
+  if (state == record_state::dead) return std::optional{sort_place{{}, id}};
+  if (const auto at = parse_place_row(bytes_); at && at->state == state) found = sort_place{at->sort, id};
   return found;
 }
 
@@ -272,7 +258,7 @@ expected<void> level_store::erase(std::span<const record_ref> refs, item_id) {
     }
   }
   std::unordered_set<item_id> seen;
-  std::vector<const record_ref*> elsewhere;  // delayed and dead ones that are there
+  std::vector<const record_ref*> elsewhere;  // of other states, those that are there
   for (const auto& ref : refs) {
     if (ref.state == record_state::waiting || !seen.insert(ref.id).second) continue;
     const auto at = locate(*db, ref.state, ref.id);
@@ -294,12 +280,11 @@ expected<void> level_store::erase(std::span<const record_ref> refs, item_id) {
   const std::lock_guard state{state_mutex_};
   for (const auto* ref : elsewhere) {
     uncount(ref->state);
-    if (keys_.frees_on_erase()) keys_.free(ref->digest, ref->id);
+    keys_.free_at_end(ref->digest, ref->id);
   }
   // One that is not there may have moved meanwhile, and holds its key rightly.
   for (const auto& ref : refs)
-    if (ref.state == record_state::waiting && waiting_.erase(ref.id) && keys_.frees_on_erase())
-      keys_.free(ref.digest, ref.id);
+    if (ref.state == record_state::waiting && waiting_.erase(ref.id)) keys_.free_at_end(ref.digest, ref.id);
   return {};
 }
 
@@ -313,12 +298,12 @@ expected<void> level_store::update(std::span<const record_move> moves) {
   batch.Clear();
   struct step {
     const record_move* move;
-    due_place from;
+    sort_place from;
   };
   std::vector<step> steps;
   steps.reserve(moves.size());
   std::unordered_set<item_id> seen;
-  due_place lowest{wall_time::max(), {}};
+  sort_place lowest{wall_time::max(), {}};
   item_id lowest_waiting{~std::uint64_t{0}};
   for (const auto& move : moves) {
     // Of two moves of one record in one call the first counts: the second names a place it has left.
@@ -328,9 +313,9 @@ expected<void> level_store::update(std::span<const record_move> moves) {
     if (!*at) continue;
     steps.push_back({&move, **at});
     const auto& to = move.to;
-    if (move.from.state != to.state || to.state == record_state::delayed) remove_rows(move.from.state, **at);
-    put_record(to, kind_of(to.state));
-    if (to.state == record_state::delayed) lowest = std::min(lowest, due_place{to.due, to.id});
+    if (move.from.state != to.state || is_sorted(to.state)) remove_rows(move.from.state, **at);
+    put_record(to);
+    if (to.state == record_state::delayed) lowest = std::min(lowest, sort_place{to.due, to.id});
     if (to.state == record_state::waiting) lowest_waiting = std::min(lowest_waiting, to.id);
   }
   if (steps.empty()) return {};
@@ -340,18 +325,21 @@ expected<void> level_store::update(std::span<const record_move> moves) {
     heads_on_disk_.waiting = std::min(heads_on_disk_.waiting, lowest_waiting);
     batch.Put(slice(key_.named(row_kind::meta, heads_row::name)), format(heads_on_disk_));
   }
+  // It frees its key.
+  const auto leaves_line = [&](const record& to) {
+    return to.state == record_state::done || (to.state == record_state::dead && !keys_.keeps_key_when_dead(to));
+  };
   std::vector<const record_move*> retaken;
   {
     const std::lock_guard state{state_mutex_};
-    delayed_floor_ = std::min(delayed_floor_, lowest);
     for (const auto& s : steps) {
       const auto& [from, to] = *s.move;
+      if (is_sorted(to.state)) floor_of(to.state) = std::min(floor_of(to.state), sort_place{sort_of(to), to.id});
       // Readers may see the record as soon as it is written, and erase() needs to know it then.
       if (to.state == record_state::waiting) waiting_.insert(to.id, {});
       if (to.state == record_state::dead) dead_floor_ = std::min(dead_floor_, to.id);
-      if (to.state != record_state::dead && keys_.retake(to, options_.clock->wall())) retaken.push_back(s.move);
-      if (to.state == record_state::dead && keys_.keys_have_lifetime() &&
-          keys_.unique_keys().owner(from.digest, wall_time::min()) == from.id)
+      if (!leaves_line(to) && keys_.retake(to, options_.clock->wall())) retaken.push_back(s.move);
+      if (to.state == record_state::dead && leaves_line(to) && keys_.has_lifetime(from.digest, from.id))
         batch.Delete(slice(set_key_.digest(row_kind::unique, from.digest)));
     }
   }
@@ -371,7 +359,10 @@ expected<void> level_store::update(std::span<const record_move> moves) {
       uncount(from.state);
       recount(to.state);
       if (from.state == record_state::waiting && to.state != record_state::waiting) waiting_.erase(from.id);
-      if (to.state == record_state::dead) keys_.free(from.digest, from.id);
+      if (to.state == record_state::done)
+        keys_.free_at_end(from.digest, from.id);
+      else if (leaves_line(to))
+        keys_.free(from.digest, from.id);
     }
   }
   if (options_.sync == config::sync_mode::interval) db_->touched();
@@ -381,26 +372,25 @@ expected<void> level_store::update(std::span<const record_move> moves) {
 expected<void> level_store::release(std::span<const record_ref> refs) {
   const std::shared_lock alive{life_};
   if (closed_) return closed();
-  if (!keys_.keys_have_lifetime()) {
+  // Only keys with a lifetime are on the disk. Whether one is such can only change with its owner.
+  const auto on_disk = [&](const record_ref& ref) { return keys_.has_lifetime(ref.digest, ref.id); };
+  {
     const std::lock_guard state{state_mutex_};
-    for (const auto& ref : refs) keys_.free(ref.digest, ref.id);
-    return {};
+    if (std::none_of(refs.begin(), refs.end(), on_disk)) {
+      for (const auto& ref : refs) keys_.free(ref.digest, ref.id);
+      return {};
+    }
   }
   writing write{write_mutex_};
   auto db = ready(write, false);
   if (!db) return db.failure();
   auto& batch = *batch_;
   batch.Clear();
-  bool any = false;
   {
     const std::lock_guard state{state_mutex_};
-    for (const auto& ref : refs) {
-      if (keys_.unique_keys().owner(ref.digest, wall_time::min()) != ref.id) continue;
-      batch.Delete(slice(set_key_.digest(row_kind::unique, ref.digest)));
-      any = true;
-    }
+    for (const auto& ref : refs)
+      if (on_disk(ref)) batch.Delete(slice(set_key_.digest(row_kind::unique, ref.digest)));
   }
-  if (!any) return {};
   if (auto written = db_->write(*db, batch, false); !written) return named(written.failure());
   const std::lock_guard state{state_mutex_};
   for (const auto& ref : refs) keys_.free(ref.digest, ref.id);
@@ -416,7 +406,14 @@ expected<std::optional<item_id>> level_store::key_owner(const key_digest& digest
 
 storage_counts level_store::count() const {
   const std::lock_guard state{state_mutex_};
-  return {waiting_.size(), delayed_, dead_, last_};
+  return count_locked();
+}
+
+storage_counts level_store::count_locked() const {
+  auto c = counts_;
+  c.waiting = waiting_.size();
+  c.last = last_;
+  return c;
 }
 
 expected<std::size_t> level_store::clear(record_state state, item_id through) {
@@ -438,16 +435,13 @@ expected<std::size_t> level_store::clear(record_state state, item_id through) {
     if (auto got = read_records(*db, state, after, clear_part, part, bad); !got) return got.failure();
     if (auto moved = set_aside(*db, bad); !moved) return moved.failure();
     if (part.empty()) return cleared;
-    after = {part.back().due, part.back().id};
+    after = {sort_of(part.back()), part.back().id};
     std::erase_if(part, [&](const record& r) { return r.id > until; });  // came meanwhile
     batch_->Clear();
     for (const auto& r : part) {
-      remove_rows(state, {r.due, r.id});
-      if (keys_.keys_have_lifetime() && r.digest) {
-        const std::lock_guard lock{state_mutex_};
-        if (keys_.unique_keys().owner(r.digest, wall_time::min()) == r.id)
-          batch_->Delete(slice(set_key_.digest(row_kind::unique, r.digest)));
-      }
+      remove_rows(state, {sort_of(r), r.id});
+      const std::lock_guard lock{state_mutex_};
+      if (keys_.has_lifetime(r.digest, r.id)) batch_->Delete(slice(set_key_.digest(row_kind::unique, r.digest)));
     }
     if (auto written = db_->write(*db, *batch_, false); !written) return named(written.failure());
     const std::lock_guard lock{state_mutex_};

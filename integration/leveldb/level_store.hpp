@@ -7,6 +7,7 @@
 #include "integration/leveldb/level_db.hpp"
 #include "integration/leveldb/level_rows.hpp"
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -60,12 +61,18 @@ private:
   /// What a scan over all rows of the queue found.
   struct findings {
     id_log<nothing> waiting;
-    std::vector<std::pair<item_id, wall_time>> delayed;  ///< in id order
-    std::size_t without_body = 0;                        ///< named in the index of delayed records, and not there
-    std::size_t dead = 0;
+    std::vector<std::pair<item_id, place_row>> sorted;  ///< of all sorted states; in id order
+    std::array<std::size_t, record_states> without_body{};  ///< named in the index of sorted records, and not there
+    storage_counts counts;                              ///< but for those waiting
     item_id highest;
-    due_place first_delayed;
-    std::vector<std::pair<key_digest, item_id>> digests;  ///< of waiting and delayed records that have one
+    std::array<sort_place, record_states> first;        ///< of the sorted states
+    struct held_key {
+      key_digest digest;
+      item_id id;
+      key_hold hold;
+      record_state state;
+    };
+    std::vector<held_key> keys;  ///< of the records that have one
     std::vector<bad_row> bad;
   };
 
@@ -82,8 +89,7 @@ private:
                            bool wanted);
   expected<findings> scan(const level_db::access& db, item_id head);
   expected<void> scan_records(const level_db::access& db, row_kind kind, std::string_view from, findings& found);
-  expected<void> pair_delayed(const level_db::access& db, std::vector<std::pair<item_id, wall_time>> bodies,
-                              findings& found);
+  expected<void> pair_places(const level_db::access& db, findings& found);
   void drop_orphaned_keys(const findings& found);
   /// Moves bad rows out of the way, reports each. write_mutex_ held.
   expected<void> set_aside(const level_db::access& db, const std::vector<bad_row>& bad);
@@ -103,18 +109,19 @@ private:
                               std::vector<record>& out, std::vector<bad_row>& bad);
   /// Runs read_records, sets bad rows aside, and repairs and tries again where the engine meets damage.
   expected<std::vector<record>> read_repairing(record_state state, read_cursor after, std::size_t max);
-  void put_record(const record& r, row_kind kind);
-  void put_row(const record& r);  ///< where its state says
+  void put_record(const record& r);
   void put_heads();
   expected<std::optional<record>> look_up(const level_db::access& db, item_id id, std::vector<bad_row>& bad);
   /// For calls that hold no lock: catch_up() and set_aside().
   expected<void> repair_now();
   expected<void> set_aside_now(const std::vector<bad_row>& bad);
-  /// Where a record of this state is on disk; nothing when it is not there. Of a delayed one also the due time.
-  expected<std::optional<due_place>> locate(const level_db::access& db, record_state state, item_id id);
-  void remove_rows(record_state state, due_place at);
+  /// Where a record of this state is on disk; nothing when it is not there. Of a sorted one also its sort value.
+  expected<std::optional<sort_place>> locate(const level_db::access& db, record_state state, item_id id);
+  void remove_rows(record_state state, sort_place at);
   void uncount(record_state state) noexcept;
   void recount(record_state state) noexcept;
+  [[nodiscard]] sort_place& floor_of(record_state state) { return floor_[static_cast<std::size_t>(state)]; }
+  [[nodiscard]] storage_counts count_locked() const;
 
   const level_options options_;
   std::shared_ptr<level_db> db_;
@@ -149,10 +156,9 @@ private:
   key_book keys_;
   item_id last_;
   id_log<nothing> waiting_;
-  std::size_t delayed_ = 0;
-  std::size_t dead_ = 0;
-  due_place delayed_floor_;  ///< no delayed record stands below
-  item_id dead_floor_;       ///< no dead record stands below
+  storage_counts counts_;  ///< but for those waiting, and the last id
+  std::array<sort_place, record_states> floor_{};  ///< no record of a sorted state stands below its own
+  item_id dead_floor_;     ///< no dead record stands below
 };
 
 }  // namespace caravan::level

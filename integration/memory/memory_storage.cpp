@@ -4,6 +4,7 @@
 #include "integration/key_table.hpp"
 #include "integration/record_codec.hpp"
 
+#include <array>
 #include <map>
 #include <mutex>
 #include <new>
@@ -42,6 +43,7 @@ private:
   }
   void put(record_state state, const record& r);
   bool remove(record_state state, item_id id);
+  auto& sorted(record_state state) { return sorted_[static_cast<std::size_t>(state)]; }
   static record decode(item_id id, record_state state, const bytes& from);
 
   const memory_options options_;
@@ -50,9 +52,14 @@ private:
   key_book keys_;
   item_id last_;
   id_log<bytes> waiting_;
-  std::map<std::pair<wall_time, item_id>, bytes> delayed_;
-  std::unordered_map<item_id, wall_time> due_;  ///< where in delayed_ an id is
   std::map<item_id, bytes> dead_;
+  /// The sorted states, by state.
+  std::array<std::map<std::pair<wall_time, item_id>, bytes>, record_states> sorted_;
+  struct place {
+    record_state state;
+    wall_time sort;
+  };
+  std::unordered_map<item_id, place> places_;  ///< where in sorted_ an id is
 };
 
 void memory_storage::put(record_state state, const record& r) {
@@ -64,13 +71,14 @@ void memory_storage::put(record_state state, const record& r) {
     case record_state::waiting:
       waiting_.insert(r.id, std::move(encoded));
       break;
-    case record_state::delayed:
-      due_[r.id] = r.due;
-      delayed_[{r.due, r.id}] = std::move(encoded);
-      break;
     case record_state::dead:
       dead_[r.id] = std::move(encoded);
       break;
+    default: {
+      const auto sort = sort_of(r);
+      places_[r.id] = {state, sort};
+      sorted(state)[{sort, r.id}] = std::move(encoded);
+    }
   }
 }
 
@@ -78,17 +86,15 @@ bool memory_storage::remove(record_state state, item_id id) {
   switch (state) {
     case record_state::waiting:
       return waiting_.erase(id);
-    case record_state::delayed: {
-      const auto due = due_.find(id);
-      if (due == due_.end()) return false;
-      delayed_.erase({due->second, id});
-      due_.erase(due);
-      return true;
-    }
     case record_state::dead:
       return dead_.erase(id) > 0;
+    default:
+      const auto at = places_.find(id);
+      if (at == places_.end() || at->second.state != state) return false;
+      sorted(state).erase({at->second.sort, id});
+      places_.erase(at);
+      return true;
   }
-  return false;
 }
 
 record memory_storage::decode(item_id id, record_state state, const bytes& from) {
@@ -141,14 +147,13 @@ expected<std::vector<record>> memory_storage::read(record_state state, read_curs
         return result.size() < max;
       });
       break;
-    case record_state::delayed:
-      for (auto it = delayed_.upper_bound({after.due, after.id}); it != delayed_.end() && result.size() < max; ++it)
-        result.push_back(decode(it->first.second, state, it->second));
-      break;
     case record_state::dead:
       for (auto it = dead_.upper_bound(after.id); it != dead_.end() && result.size() < max; ++it)
         result.push_back(decode(it->first, state, it->second));
       break;
+    default:
+      for (auto it = sorted(state).upper_bound({after.sort, after.id}); it != sorted(state).end() && result.size() < max; ++it)
+        result.push_back(decode(it->first.second, state, it->second));
   }
   return result;
 }
@@ -159,8 +164,9 @@ expected<std::optional<record>> memory_storage::find(item_id id) {
   std::optional<record> result;
   if (const auto* encoded = waiting_.find(id)) {
     result = decode(id, record_state::waiting, *encoded);
-  } else if (const auto due = due_.find(id); due != due_.end()) {
-    result = decode(id, record_state::delayed, delayed_.at({due->second, id}));
+  } else if (const auto at = places_.find(id); at != places_.end()) {
+    const auto [state, sort] = at->second;
+    result = decode(id, state, sorted(state).at({sort, id}));
   } else if (const auto dead = dead_.find(id); dead != dead_.end()) {
     result = decode(id, record_state::dead, dead->second);
   }
@@ -172,7 +178,7 @@ expected<void> memory_storage::erase(std::span<const record_ref> refs, item_id) 
   if (closed_) return closed();
   for (const auto& ref : refs) {
     // Not there: it moved meanwhile, and holds its key rightly.
-    if (remove(ref.state, ref.id) && keys_.frees_on_erase()) keys_.free(ref.digest, ref.id);
+    if (remove(ref.state, ref.id)) keys_.free_at_end(ref.digest, ref.id);
   }
   return {};
 }
@@ -183,7 +189,9 @@ expected<void> memory_storage::update(std::span<const record_move> moves) {
   for (const auto& move : moves) {
     if (!remove(move.from.state, move.from.id)) continue;
     put(move.to.state, move.to);
-    if (move.to.state == record_state::dead) {
+    if (move.to.state == record_state::done) {
+      keys_.free_at_end(move.from.digest, move.from.id);
+    } else if (move.to.state == record_state::dead && !keys_.keeps_key_when_dead(move.to)) {
       keys_.free(move.from.digest, move.from.id);
     } else {
       keys_.retake(move.to, options_.clock->wall());
@@ -207,7 +215,13 @@ expected<std::optional<item_id>> memory_storage::key_owner(const key_digest& dig
 
 storage_counts memory_storage::count() const {
   const std::lock_guard lock{mutex_};
-  return {waiting_.size(), delayed_.size(), dead_.size(), last_};
+  storage_counts c;
+  c.waiting = waiting_.size();
+  c.dead = dead_.size();
+  c.last = last_;
+  for (std::size_t i = 0; i < record_states; ++i)
+    if (const auto state = static_cast<record_state>(i); is_sorted(state)) c.of(state) = sorted_[i].size();
+  return c;
 }
 
 expected<std::size_t> memory_storage::clear(record_state state, item_id through) {
@@ -217,7 +231,8 @@ expected<std::size_t> memory_storage::clear(record_state state, item_id through)
   const auto forget = [&](item_id id, const bytes& encoded) {
     if (id > through) return false;
     key_digest digest;
-    if (decode_digest(id, encoded, digest) == decode_result::ok) keys_.free(digest, id);
+    key_hold hold{};
+    if (decode_digest(id, encoded, digest, hold) == decode_result::ok) keys_.free(digest, id);
     ++cleared;
     return true;
   };
@@ -234,17 +249,16 @@ expected<std::size_t> memory_storage::clear(record_state state, item_id through)
         waiting_.erase(id);
       }
       break;
-    case record_state::delayed:
-      std::erase_if(delayed_, [&](const auto& entry) {
-        const auto id = entry.first.second;
-        if (!forget(id, entry.second)) return false;
-        due_.erase(id);
-        return true;
-      });
-      break;
     case record_state::dead:
       std::erase_if(dead_, [&](const auto& entry) { return forget(entry.first, entry.second); });
       break;
+    default:
+      std::erase_if(sorted(state), [&](const auto& entry) {
+        const auto id = entry.first.second;
+        if (!forget(id, entry.second)) return false;
+        places_.erase(id);
+        return true;
+      });
   }
   return cleared;
 }
@@ -259,7 +273,7 @@ expected<void> memory_storage::import(const import_part& part) {
   const std::lock_guard lock{mutex_};
   if (closed_) return closed();
   const auto forget = [&](item_id id) {
-    for (const auto state : {record_state::waiting, record_state::delayed, record_state::dead}) remove(state, id);
+    for (std::size_t s = 0; s < record_states; ++s) remove(static_cast<record_state>(s), id);
   };
   const auto take = [&](const record& r) {
     put(r.state, r);
@@ -287,8 +301,8 @@ expected<void> memory_storage::wipe() {
   const std::lock_guard lock{mutex_};
   if (closed_) return closed();
   waiting_.clear();
-  delayed_.clear();
-  due_.clear();
+  for (auto& rows : sorted_) rows.clear();
+  places_.clear();
   dead_.clear();
   keys_.clear();
   return {};

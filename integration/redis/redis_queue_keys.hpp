@@ -26,11 +26,15 @@ struct redis_queue_keys {
             prefix + "idempotency:times",
             prefix + "owner",
             prefix + "damaged",
-            prefix + "news:" + std::to_string(db)} {}
+            prefix + "news:" + std::to_string(db),
+            prefix + "ranked",
+            prefix + "done",
+            prefix + "held",
+            prefix + "keyed"} {}
 
   std::string prefix;
-  /// As every script takes them: KEYS[1] to KEYS[14], in the order of redis_queue_scripts.cpp.
-  std::array<std::string, 14> all;
+  /// As every script takes them: KEYS[1] to KEYS[18], in the order of redis_queue_scripts.cpp.
+  std::array<std::string, 18> all;
 
   /// The channel on which pushes of other nodes and a free owner's place are told.
   [[nodiscard]] const std::string& news() const { return all[13]; }

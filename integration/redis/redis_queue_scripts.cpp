@@ -12,14 +12,29 @@ namespace caravan::redis_queue_scripts {
 // two parts, milliseconds and counter.
 #define CARAVAN_PRELUDE                                                                                                \
   "local meta, items, waiting, delayed, dead, incoming, incoming_due, unique, unique_times, idem, idem_times, owner, " \
-  "damaged, news = unpack(KEYS)\n"
+  "damaged, news, ranked, done, held, keyed = unpack(KEYS)\n"
+
+// By the digit of a state.
+#define CARAVAN_PLACES                                                                                  \
+  "local places = {['0'] = waiting, ['1'] = delayed, ['2'] = dead, ['3'] = ranked, ['4'] = done, "      \
+  "['5'] = held, ['6'] = keyed}\n"
+
+// What stands in front of an incoming row: "STATE:SORT", or the due time alone as earlier versions wrote it.
+#define CARAVAN_PLACE_OF                                              \
+  "local function place_of(text)\n"                                   \
+  "  if not text then return '0', 0 end\n"                            \
+  "  local state, sort = string.match(text, '^(%d):(.*)$')\n"         \
+  "  return state or '1', sort or text\n"                             \
+  "end\n"
 
 #define CARAVAN_COUNTS                                                                                    \
   "local function counts(...)\n"                                                                          \
   "  local m = redis.call('HMGET', meta, 'ms', 'seq')\n"                                                  \
   "  local t = redis.call('TIME')\n"  \
   "  return {0, redis.call('ZCARD', waiting), redis.call('ZCARD', delayed), redis.call('ZCARD', dead),\n" \
-  "          tonumber(t[1]) * 1000000 + tonumber(t[2]), m[1] or '0', m[2] or '0', ...}\n"                 \
+  "          tonumber(t[1]) * 1000000 + tonumber(t[2]), m[1] or '0', m[2] or '0',\n"                      \
+  "          redis.call('ZCARD', ranked), redis.call('ZCARD', done), redis.call('ZCARD', held),\n"         \
+  "          redis.call('ZCARD', keyed), ...}\n"                                                           \
   "end\n"
 
 #define CARAVAN_FENCE "if redis.call('HGET', meta, 'epoch') ~= ARGV[1] then return {1} end\n"
@@ -36,18 +51,21 @@ namespace caravan::redis_queue_scripts {
   "  return out\n"                                                                              \
   "end\n"
 
-// Frees the unique keys that still belong to these ids; `timed`: they have lifetimes.
+// Frees the unique keys that still belong to these ids; `all`: those with a lifetime too.
 #define CARAVAN_FREE                                                                                \
-  "local function free(digests, ids, timed)\n"                                                      \
+  "local function free(digests, ids, all)\n"                                                        \
   "  if #digests == 0 then return end\n"                                                            \
-  "  local held = bulk('HMGET', unique, digests)\n"                                                 \
-  "  local gone = {}\n"                                                                             \
+  "  local keys = bulk('HMGET', unique, digests)\n"                                                 \
+  "  local gone, timed = {}, {}\n"                                                                  \
   "  for i = 1, #digests do\n"                                                                      \
-  "    if held[i] and string.sub(held[i], 1, 13) == ids[i] then gone[#gone + 1] = digests[i] end\n" \
+  "    local k = keys[i]\n"                                                                         \
+  "    if k and string.sub(k, 1, 13) == ids[i] and (all or #k == 13) then\n"                        \
+  "      gone[#gone + 1] = digests[i]\n"                                                            \
+  "      if #k > 13 then timed[#timed + 1] = digests[i] end\n"                                      \
+  "    end\n"                                                                                       \
   "  end\n"                                                                                         \
-  "  if #gone == 0 then return end\n"                                                               \
   "  bulk('HDEL', unique, gone)\n"                                                                  \
-  "  if timed then bulk('ZREM', unique_times, gone) end\n"                                          \
+  "  bulk('ZREM', unique_times, timed)\n"                                                           \
   "end\n"
 
 // next_id(): above the last one (ms, seq), and not before the call's first ms. Its first 12 digits seldom change and
@@ -80,17 +98,17 @@ namespace caravan::redis_queue_scripts {
   "  return head .. string.sub(digits, low + 1, low + 1)\n"                                             \
   "end\n"
 
-// ARGV: epoch (0: not the owner), client, first ms of a new id, now in ms, policy (none | start | done | time),
-// lifetime ms, idempotency window ms, LENGTH (0: not checked), id through which incoming rows were seen, form, number
-// of the client's call, then a record: its body, and in the form "full" also digest, due in ms, digest of its
-// idempotency key, each may be empty. Answer: counts and the ids' text: "A" and the first id when all were stored, else
+// ARGV: epoch (0: not the owner), client, first ms of a new id, now in ms, idempotency window ms, LENGTH (0: not checked),
+// id through which incoming rows were seen, form, number of the client's call, then a record: its body, and in the form
+// "full" also digest, "STATE:SORT" unless it is waiting, digest of its idempotency key, lifetime in ms of its unique key,
+// each may be empty. Answer: counts and the ids' text: "A" and the first id when all were stored, else
 // "M" and for each a letter and an id. Or {3, id, body, ...}: rows that the owner has to adopt first; nothing was
 // stored. Or {2, items there}.
-const redis_script append("append", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_BULK R"lua(
-local epoch, lifetime, window = ARGV[1], tonumber(ARGV[6]), tonumber(ARGV[7])
-local now, policy, length, full = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[8]), ARGV[10] == 'full'
+const redis_script append("append", CARAVAN_PRELUDE CARAVAN_PLACES CARAVAN_PLACE_OF CARAVAN_COUNTS CARAVAN_BULK R"lua(
+local epoch, window = ARGV[1], tonumber(ARGV[5])
+local now, length, full = tonumber(ARGV[4]), tonumber(ARGV[6]), ARGV[8] == 'full'
 local m = redis.call('HMGET', meta, 'epoch', 'ms', 'seq', 'caller', 'head', 'call', 'answer')
-local client, number = ARGV[2], ARGV[11]
+local client, number = ARGV[2], ARGV[9]
 -- The last call of the owner is kept beside its other numbers, that of any other node by itself and for a while.
 local seen_key = epoch == '0' and string.sub(meta, 1, -5) .. 'call:' .. client
 local whose, last, answered = m[4], m[6], m[7]
@@ -105,17 +123,18 @@ if whose == client and last then
   if tonumber(last) > tonumber(number) then return counts('X') end
 end
 if not seen_key and redis.call('EXISTS', incoming) == 1 then
-  if ARGV[9] ~= '' then
-    local adopted = redis.call('ZRANGEBYLEX', incoming, '-', '[' .. ARGV[9])
+  if ARGV[7] ~= '' then
+    local adopted = redis.call('ZRANGEBYLEX', incoming, '-', '[' .. ARGV[7])
     bulk('ZREM', incoming, adopted)
     bulk('HDEL', incoming_due, adopted)
   end
   if redis.call('EXISTS', incoming) == 1 then return {3} end
 end
-local step = full and 4 or 1
-local n = (#ARGV - 11) / step
+local step = full and 5 or 1
+local n = (#ARGV - 9) / step
 if length > 0 then
-  local there = redis.call('ZCARD', waiting) + redis.call('ZCARD', delayed) + redis.call('ZCARD', incoming)
+  local there = redis.call('ZCARD', waiting) + redis.call('ZCARD', delayed) + redis.call('ZCARD', incoming) +
+    redis.call('ZCARD', ranked) + redis.call('ZCARD', keyed) + redis.call('ZCARD', held)
   if there + n > length then return {2, there} end
 end
 
@@ -130,7 +149,7 @@ if full then
   local function look_up(offset, key)
     local asked, at = {}, {}
     for i = 1, n do
-      local d = ARGV[11 + (i - 1) * 4 + offset]
+      local d = ARGV[9 + (i - 1) * 5 + offset]
       if d ~= '' then
         asked[#asked + 1] = d
         at[#at + 1] = d
@@ -152,22 +171,20 @@ if full then
     expire(idem_times, idem)
     known = look_up(4, idem)
   end
-  if policy ~= 'none' then
-    if policy == 'time' then expire(unique_times, unique) end
-    holders = look_up(2, unique)
-  end
+  expire(unique_times, unique)
+  holders = look_up(2, unique)
 end
 
 )lua" CARAVAN_NEXT_ID R"lua(
-local bodies, line, later, later_due, keys, key_times, calls, call_times, letters = {}, {}, {}, {}, {}, {}, {}, {}, {}
+local bodies, line, rows, later, keys, key_times, calls, call_times, letters = {}, {}, {}, {}, {}, {}, {}, {}, {}
 local first_id, stored = nil, 0
 local expires = now + window
 for i = 1, n do
-  local at = 11 + (i - 1) * step
+  local at = 9 + (i - 1) * step
   local letter, id = 'S', nil
-  local digest, due, key = '', '', ''
+  local digest, place, key, lifetime = '', '', '', ''
   if full then
-    digest, due, key = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
+    digest, place, key, lifetime = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
     if key ~= '' and window > 0 and known[key] then letter, id = 'R', known[key]
     elseif digest ~= '' and holders[digest] then letter, id = 'A', holders[digest] end
   end
@@ -177,22 +194,25 @@ for i = 1, n do
     stored = stored + 1
     bodies[#bodies + 1] = id
     bodies[#bodies + 1] = ARGV[at + 1]
-    if due ~= '' and epoch ~= '0' then
-      later[#later + 1] = due
-      later[#later + 1] = id
+    if place ~= '' and epoch ~= '0' then
+      local state, sort = place_of(place)
+      local list = rows[state] or {}
+      rows[state] = list
+      list[#list + 1] = sort
+      list[#list + 1] = id
     else
       line[#line + 1] = 0
       line[#line + 1] = id
-      if due ~= '' then
-        later_due[#later_due + 1] = id
-        later_due[#later_due + 1] = due
+      if place ~= '' then
+        later[#later + 1] = id
+        later[#later + 1] = place
       end
     end
     if digest ~= '' then
       holders[digest] = id
       keys[#keys + 1] = digest
-      if policy == 'time' then
-        local ends = now + lifetime
+      if lifetime ~= '' then
+        local ends = now + tonumber(lifetime)
         keys[#keys + 1] = id .. ':' .. string.format('%.0f', ends)
         key_times[#key_times + 1] = string.format('%.0f', ends)
         key_times[#key_times + 1] = digest
@@ -216,10 +236,10 @@ if stored > 0 then
   bulk('HSET', items, bodies)
   if epoch ~= '0' then
     bulk('ZADD', waiting, line)
-    bulk('ZADD', delayed, later)
+    for state, list in pairs(rows) do bulk('ZADD', places[state], list) end
   else
     bulk('ZADD', incoming, line)
-    bulk('HSET', incoming_due, later_due)
+    bulk('HSET', incoming_due, later)
     redis.call('PUBLISH', news, 'push')
   end
   bulk('HSET', unique, keys)
@@ -243,12 +263,13 @@ if seen_key then
 else
   redis.call('HSET', meta, 'ms', last_ms, 'seq', seq, 'head', head or '', 'caller', client, 'call', number, 'answer', text)
 end
-return {0, redis.call('ZCARD', waiting), redis.call('ZCARD', delayed), redis.call('ZCARD', dead), version, last_ms, tostring(seq), text}
+return {0, redis.call('ZCARD', waiting), redis.call('ZCARD', delayed), redis.call('ZCARD', dead), version, last_ms, tostring(seq),
+  redis.call('ZCARD', ranked), redis.call('ZCARD', done), redis.call('ZCARD', held), redis.call('ZCARD', keyed), text}
 )lua");
 
-// The same for the owner of a queue without unique keys, delays and idempotency keys: short, since it is what most
+// The same for the owner of a queue, for records that wait and have no keys of any kind: short, since it is what most
 // pushes are. ARGV: epoch, client, first ms of a new id, number of the client's call, then bodies. Answer as above, but
-// the counts of delayed and dead rows are -1.
+// all counts but that of waiting rows are -1.
 const redis_script append_plain("append_plain", CARAVAN_PRELUDE R"lua(
 local m = redis.call('HMGET', meta, 'epoch', 'ms', 'seq', 'caller', 'head', 'call', 'answer')
 if m[1] ~= ARGV[1] then return {1} end
@@ -257,7 +278,7 @@ local t = redis.call('TIME')
 local version = tonumber(t[1]) * 1000000 + tonumber(t[2])
 if m[4] == ARGV[2] then
   local answered = m[6] == number and m[7] or tonumber(m[6]) > tonumber(number) and 'X'
-  if answered then return {0, redis.call('ZCARD', waiting), -1, -1, version, m[2] or '0', m[3] or '0', answered} end
+  if answered then return {0, redis.call('ZCARD', waiting), -1, -1, version, m[2] or '0', m[3] or '0', -1, -1, -1, -1, answered} end
 end
 if redis.call('EXISTS', incoming) == 1 then return {3} end
 )lua" CARAVAN_NEXT_ID R"lua(
@@ -285,7 +306,7 @@ else
 end
 local last_ms = string.format('%.0f', ms)
 redis.call('HSET', meta, 'ms', last_ms, 'seq', seq, 'head', head, 'caller', ARGV[2], 'call', number, 'answer', text)
-return {0, redis.call('ZCARD', waiting), -1, -1, version, last_ms, tostring(seq), text}
+return {0, redis.call('ZCARD', waiting), -1, -1, version, last_ms, tostring(seq), -1, -1, -1, -1, text}
 )lua");
 
 // What became of an append whose answer never came; if it did not run, it never will. ARGV: epoch, client, number.
@@ -297,9 +318,8 @@ redis.call('HSET', meta, 'caller', ARGV[2], 'call', ARGV[3], 'answer', 'X')
 return counts('X')
 )lua");
 
-// ARGV: epoch, id through which incoming rows were seen already, how many. Answer: counts, then id, body, due or "" of
-// each. The rows stay in `incoming` until the next call says that they were seen: an answer may get lost.
-const redis_script adopt("adopt", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_BULK CARAVAN_FENCE R"lua(
+// ARGV: epoch, id through which incoming rows were seen already, how many. Answer: counts, then id, body, state of each. The rows stay in `incoming` until the next call says that they were seen: an answer may get lost.
+const redis_script adopt("adopt", CARAVAN_PRELUDE CARAVAN_PLACES CARAVAN_PLACE_OF CARAVAN_COUNTS CARAVAN_BULK CARAVAN_FENCE R"lua(
 if ARGV[2] ~= '' then
   local seen = redis.call('ZRANGEBYLEX', incoming, '-', '[' .. ARGV[2])
   bulk('ZREM', incoming, seen)
@@ -309,129 +329,120 @@ local ids = redis.call('ZRANGE', incoming, 0, tonumber(ARGV[3]) - 1)
 if #ids == 0 then return counts() end
 local dues = bulk('HMGET', incoming_due, ids)
 local bodies = bulk('HMGET', items, ids)
-local line, later, out = {}, {}, {}
+local rows, out = {}, {}
 for i = 1, #ids do
-  local due = dues[i]
-  if due then
-    later[#later + 1] = due
-    later[#later + 1] = ids[i]
-  else
-    line[#line + 1] = 0
-    line[#line + 1] = ids[i]
-  end
+  local state, sort = place_of(dues[i])
+  local list = rows[state] or {}
+  rows[state] = list
+  list[#list + 1] = sort
+  list[#list + 1] = ids[i]
   out[#out + 1] = ids[i]
   out[#out + 1] = bodies[i] or ''
-  out[#out + 1] = due or ''
+  out[#out + 1] = state
 end
-bulk('ZADD', waiting, line)
-bulk('ZADD', delayed, later)
+for state, list in pairs(rows) do bulk('ZADD', places[state], list) end
 local answer = counts()
-for i = 1, #out do answer[7 + i] = out[i] end
+for i = 1, #out do answer[11 + i] = out[i] end
 return answer
 )lua");
 
-// ARGV: epoch, policy, forget ("1": keys with a lifetime are freed too), then for each: state, id, digest or "".
-// Answer: counts.
-const redis_script erase("erase", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_BULK CARAVAN_FREE CARAVAN_FENCE R"lua(
-local places = {['0'] = waiting, ['1'] = delayed, ['2'] = dead}
-local by_state, digest_of = {['0'] = {}, ['1'] = {}, ['2'] = {}}, {}
-for i = 4, #ARGV, 3 do
-  local list = by_state[ARGV[i]]
+// ARGV: epoch, forget ("1": keys with a lifetime are freed too), then for each: state, id, digest or "". Answer: counts.
+const redis_script erase("erase", CARAVAN_PRELUDE CARAVAN_PLACES CARAVAN_COUNTS CARAVAN_BULK CARAVAN_FREE CARAVAN_FENCE R"lua(
+local by_state, digest_of = {}, {}
+for i = 3, #ARGV, 3 do
+  local list = by_state[ARGV[i]] or {}
+  by_state[ARGV[i]] = list
   list[#list + 1] = ARGV[i + 1]
   if ARGV[i + 2] ~= '' then digest_of[ARGV[i + 1]] = ARGV[i + 2] end
 end
-local frees = ARGV[2] ~= 'none' and (ARGV[2] ~= 'time' or ARGV[3] == '1')
 for state, list in pairs(by_state) do
-  if #list > 0 then
-    local scores = bulk('ZMSCORE', places[state], list)
-    local there, digests, ids, once = {}, {}, {}, {}
-    for i = 1, #list do
-      local id = list[i]
-      if scores[i] and not once[id] then
-        once[id] = true
-        there[#there + 1] = id
-        if frees and digest_of[id] then
-          digests[#digests + 1] = digest_of[id]
-          ids[#ids + 1] = id
-        end
+  local scores = bulk('ZMSCORE', places[state], list)
+  local there, digests, ids, once = {}, {}, {}, {}
+  for i = 1, #list do
+    local id = list[i]
+    if scores[i] and not once[id] then
+      once[id] = true
+      there[#there + 1] = id
+      if digest_of[id] then
+        digests[#digests + 1] = digest_of[id]
+        ids[#ids + 1] = id
       end
     end
-    if #there > 0 then
-      bulk('ZREM', places[state], there)
-      bulk('HDEL', items, there)
-      if redis.call('EXISTS', incoming) == 1 then
-        bulk('ZREM', incoming, there)
-        bulk('HDEL', incoming_due, there)
-      end
-      free(digests, ids, ARGV[2] == 'time')
+  end
+  if #there > 0 then
+    bulk('ZREM', places[state], there)
+    bulk('HDEL', items, there)
+    if redis.call('EXISTS', incoming) == 1 then
+      bulk('ZREM', incoming, there)
+      bulk('HDEL', incoming_due, there)
     end
+    free(digests, ids, ARGV[2] == '1')
   end
 end
 return counts()
 )lua");
 
-// ARGV: epoch, policy, then for each: old state, id, old digest or "", new state, new due in ms or "", new digest or
-// "", body.
-const redis_script update("update", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_BULK CARAVAN_FREE CARAVAN_FENCE R"lua(
-local places = {['0'] = waiting, ['1'] = delayed, ['2'] = dead}
-local policy = ARGV[2]
+// ARGV: epoch, then for each: old state, id, old digest or "", new state, new sort value, new digest or "", what becomes
+// of the key (free | end | take | leave), body.
+const redis_script update("update", CARAVAN_PRELUDE CARAVAN_PLACES CARAVAN_COUNTS CARAVAN_BULK CARAVAN_FREE CARAVAN_FENCE R"lua(
 local has_incoming = redis.call('EXISTS', incoming) == 1
-for i = 3, #ARGV, 7 do
-  local from, id, digest, to, due, new_digest = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
+for i = 2, #ARGV, 8 do
+  local from, id, digest, to, sort, new_digest, key = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6]
   if redis.call('ZREM', places[from], id) == 1 then
-    redis.call('ZADD', places[to], to == '1' and due or 0, id)
-    redis.call('HSET', items, id, ARGV[i + 6])
+    redis.call('ZADD', places[to], sort, id)
+    redis.call('HSET', items, id, ARGV[i + 7])
     if has_incoming then
       redis.call('ZREM', incoming, id)
       redis.call('HDEL', incoming_due, id)
     end
-    if to == '2' then
-      if digest ~= '' and policy ~= 'none' then free({digest}, {id}, policy == 'time') end
-    elseif new_digest ~= '' and (policy == 'start' or policy == 'done') then
-      redis.call('HSETNX', unique, new_digest, id)
+    if key == 'take' then
+      if new_digest ~= '' then redis.call('HSETNX', unique, new_digest, id) end
+    elseif key ~= 'leave' and digest ~= '' then
+      free({digest}, {id}, key == 'free')
     end
   end
 end
 return counts()
 )lua");
 
-// ARGV: epoch, policy, then for each: id, digest.
+// ARGV: epoch, then for each: id, digest.
 const redis_script release("release", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_BULK CARAVAN_FREE CARAVAN_FENCE R"lua(
 local digests, ids = {}, {}
-for i = 3, #ARGV, 2 do
+for i = 2, #ARGV, 2 do
   ids[#ids + 1] = ARGV[i]
   digests[#digests + 1] = ARGV[i + 1]
 end
-free(digests, ids, ARGV[2] == 'time')
+free(digests, ids, true)
 return counts()
 )lua");
 
-// ARGV: state, id after which, due in ms after which or "", how many, "ids" or "bodies". Answer: {0, id, body, ...}
-const redis_script read("read", CARAVAN_PRELUDE CARAVAN_BULK R"lua(
-local state, after, due, most = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+// ARGV: state, id after which, sort value after which or "", how many, "ids" or "bodies". Answer: {0, id, body, ...}
+const redis_script read("read", CARAVAN_PRELUDE CARAVAN_PLACES CARAVAN_BULK R"lua(
+local state, after, sort, most = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local ids = {}
-if state == '1' then
-  -- The place in line of (due, id): behind all earlier ones, and behind those of the same time with a lower id.
+local place = places[state]
+if state ~= '0' and state ~= '2' then
+  -- The place in line of (sort, id): behind all smaller ones, and behind those of the same value with a lower id.
   local from = 0
-  if due ~= '' then
-    local rank = redis.call('ZSCORE', delayed, after) == due and redis.call('ZRANK', delayed, after)
+  if sort ~= '' then
+    local rank = redis.call('ZSCORE', place, after) == sort and redis.call('ZRANK', place, after)
     if rank then
       from = rank + 1
     else
-      from = redis.call('ZCOUNT', delayed, '-inf', '(' .. due)
-      local same = redis.call('ZCOUNT', delayed, due, due)
-      -- Those of one time lie in the order of their ids: a binary search among them.
+      from = redis.call('ZCOUNT', place, '-inf', '(' .. sort)
+      local same = redis.call('ZCOUNT', place, sort, sort)
+      -- Those of one value lie in the order of their ids: a binary search among them.
       local low, high = 0, same
       while low < high do
         local middle = math.floor((low + high) / 2)
-        if redis.call('ZRANGE', delayed, from + middle, from + middle)[1] <= after then low = middle + 1 else high = middle end
+        if redis.call('ZRANGE', place, from + middle, from + middle)[1] <= after then low = middle + 1 else high = middle end
       end
       from = from + low
     end
   end
-  ids = redis.call('ZRANGE', delayed, from, from + most - 1)
+  ids = redis.call('ZRANGE', place, from, from + most - 1)
 else
-  ids = redis.call('ZRANGEBYLEX', state == '0' and waiting or dead, '(' .. after, '+', 'LIMIT', 0, most)
+  ids = redis.call('ZRANGEBYLEX', place, '(' .. after, '+', 'LIMIT', 0, most)
 end
 local out = {0}
 if #ids == 0 then return out end
@@ -448,30 +459,40 @@ return out
 )lua");
 
 // ARGV: id. Answer: {0} or {0, state, body}
-const redis_script find("find", CARAVAN_PRELUDE R"lua(
+const redis_script find("find", CARAVAN_PRELUDE CARAVAN_PLACES CARAVAN_PLACE_OF R"lua(
 local body = redis.call('HGET', items, ARGV[1])
 if not body then return {0} end
-for state, place in pairs({['0'] = waiting, ['1'] = delayed, ['2'] = dead}) do
+for state, place in pairs(places) do
   if redis.call('ZSCORE', place, ARGV[1]) then return {0, state, body} end
 end
 if redis.call('ZSCORE', incoming, ARGV[1]) then
-  return {0, redis.call('HEXISTS', incoming_due, ARGV[1]) == 1 and '1' or '0', body}
+  local state = place_of(redis.call('HGET', incoming_due, ARGV[1]))
+  return {0, state, body}
 end
 return {0}
 )lua");
 
 // For those who only look: what waits for adoption is waiting for them. Answer: counts.
-const redis_script count("count", CARAVAN_PRELUDE CARAVAN_COUNTS R"lua(
+const redis_script count("count", CARAVAN_PRELUDE CARAVAN_PLACE_OF CARAVAN_COUNTS R"lua(
 local c = counts()
 local later = redis.call('HLEN', incoming_due)
 c[2] = c[2] + redis.call('ZCARD', incoming) - later
-c[3] = c[3] + later
+if later == 0 then return c end
+-- Where each state's count is.
+local at = {['1'] = 3, ['3'] = 8, ['5'] = 10, ['6'] = 11}
+if later > 1000 then  -- too many to look at each, and few but the delayed ones ever wait here
+  c[3] = c[3] + later
+  return c
+end
+for _, text in ipairs(redis.call('HVALS', incoming_due)) do
+  local i = at[place_of(text)] or 3
+  c[i] = c[i] + 1
+end
 return c
 )lua");
 
 // ARGV: epoch, state, then ids whose bodies cannot be read.
-const redis_script set_aside("set_aside", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_FENCE R"lua(
-local places = {['0'] = waiting, ['1'] = delayed, ['2'] = dead}
+const redis_script set_aside("set_aside", CARAVAN_PRELUDE CARAVAN_PLACES CARAVAN_COUNTS CARAVAN_FENCE R"lua(
 for i = 3, #ARGV do
   if redis.call('ZREM', places[ARGV[2]], ARGV[i]) == 1 then
     redis.call('HSET', damaged, ARGV[i], redis.call('HGET', items, ARGV[i]) or '')
@@ -513,19 +534,19 @@ return {0, epoch}
 
 // What came while nobody looked goes in line, before the new owner counts. ARGV: epoch, how many.
 // Answer: counts, how many incoming rows are left.
-const redis_script absorb("absorb", CARAVAN_PRELUDE CARAVAN_COUNTS CARAVAN_BULK CARAVAN_FENCE R"lua(
+const redis_script absorb("absorb", CARAVAN_PRELUDE CARAVAN_PLACES CARAVAN_PLACE_OF CARAVAN_COUNTS CARAVAN_BULK CARAVAN_FENCE R"lua(
 local ids = redis.call('ZRANGE', incoming, 0, tonumber(ARGV[2]) - 1)
 if #ids == 0 then return counts(0) end
 local dues = bulk('HMGET', incoming_due, ids)
-local line, later = {}, {}
+local rows = {}
 for i = 1, #ids do
-  local list, score = line, 0
-  if dues[i] then list, score = later, dues[i] end
-  list[#list + 1] = score
+  local state, sort = place_of(dues[i])
+  local list = rows[state] or {}
+  rows[state] = list
+  list[#list + 1] = sort
   list[#list + 1] = ids[i]
 end
-bulk('ZADD', waiting, line)
-bulk('ZADD', delayed, later)
+for state, list in pairs(rows) do bulk('ZADD', places[state], list) end
 bulk('ZREM', incoming, ids)
 bulk('HDEL', incoming_due, ids)
 return counts(redis.call('ZCARD', incoming))

@@ -26,20 +26,6 @@ constexpr std::size_t rows_a_call =
 constexpr std::size_t adopt_a_call = 2'000;
 constexpr std::size_t absorb_a_call = 5'000;
 
-std::string_view text_of(unique_policy::until u) {
-  switch (u) {
-    case unique_policy::until::none:
-      return "none";
-    case unique_policy::until::start:
-      return "start";
-    case unique_policy::until::done:
-      return "done";
-    case unique_policy::until::time:
-      return "time";
-  }
-  return "none";
-}
-
 std::string bytes_of(const key_digest& d) {
   std::string out;
   if (!d) return out;
@@ -49,8 +35,14 @@ std::string bytes_of(const key_digest& d) {
 }
 
 std::string_view digit_of(record_state s) {
-  constexpr std::string_view digits[] = {"0", "1", "2"};
-  return digits[static_cast<std::size_t>(s)];
+  constexpr std::string_view digits = "0123456";
+  static_assert(digits.size() == record_states);
+  return digits.substr(static_cast<std::size_t>(s), 1);
+}
+
+record_state state_of(std::string_view digit) {
+  const auto n = digit.size() == 1 && digit[0] >= '0' ? static_cast<std::size_t>(digit[0] - '0') : record_states;
+  return n < record_states ? static_cast<record_state>(n) : record_state::waiting;
 }
 
 std::string decimal(std::int64_t n) { return std::to_string(n); }
@@ -76,8 +68,7 @@ public:
   explicit redis_storage(redis_storage_options o)
       : options_(std::move(o)),
         keys_(options_.queue_full_name, options_.set_full_name, options_.client->options().address.db),
-        epoch_(std::to_string(options_.epoch)),
-        policy_(text_of(options_.unique.kind)) {
+        epoch_(std::to_string(options_.epoch)) {
     std::random_device random;
     client_id_ = std::to_string(random()) + "-" + std::to_string(random());
   }
@@ -93,7 +84,7 @@ public:
       const std::string_view args[] = {epoch_, most};
       const auto answer = run(scripts::absorb, args);
       if (!answer) return answer.failure();
-      if (answer->items[7].number == 0) return {};
+      if (answer->items[11].number == 0) return {};
     }
   }
 
@@ -133,7 +124,7 @@ private:
     if (!answer) return answer;
     const auto status = answer->items[0].number;
     if (status == scripts::full || status == scripts::incoming) return answer;
-    if (!answer->has(7)) return odd(script);
+    if (!answer->has(11)) return odd(script);
     learn(*answer);
     return answer;
   }
@@ -164,8 +155,14 @@ private:
     if (v.items[4].number < version_) return;  // by Redis' clock, in microseconds
     version_ = v.items[4].number;
     counts_.waiting = number(1);
-    if (v.items[2].number >= 0) counts_.delayed = number(2);
-    if (v.items[3].number >= 0) counts_.dead = number(3);
+    if (v.items[2].number >= 0) {
+      counts_.delayed = number(2);
+      counts_.dead = number(3);
+      counts_.ranked = number(7);
+      counts_.done = number(8);
+      counts_.held = number(9);
+      counts_.keyed = number(10);
+    }
     counts_.last = item_id{part(5) << 22 | part(6)};
   }
 
@@ -201,13 +198,20 @@ private:
                       keys_.prefix + "damaged");
   }
 
+  /// What becomes of the unique key of a record that goes there, as the script says it.
+  [[nodiscard]] std::string_view key_word(const record& to) const {
+    const auto kind = policy_for(to, options_.unique).kind;
+    if (to.state == record_state::done) return "end";
+    if (to.state == record_state::dead && kind != unique_policy::until::success) return "free";
+    return kind == unique_policy::until::none || kind == unique_policy::until::time ? "leave" : "take";
+  }
+
   expected<void> settle();
   expected<void> erase_some(std::span<const record_ref> refs, bool forget);
 
   const redis_storage_options options_;
   const redis_queue_keys keys_;
   const std::string epoch_;
-  const std::string_view policy_;
   std::string client_id_;
   std::atomic<bool> closed_{false};
 
@@ -233,8 +237,8 @@ expected<void> redis_storage::settle() {
   const std::string_view args[] = {epoch_, client_id_, unsure_->call};
   const auto answer = run(scripts::settle, args);
   if (!answer) return answer.failure();
-  if (!answer->has(8)) return odd(scripts::settle);
-  const std::string_view text = answer->items[7].text;
+  if (!answer->has(12)) return odd(scripts::settle);
+  const std::string_view text = answer->items[11].text;
   std::vector<item_id> ids;
   if (text.starts_with('A')) {
     const auto first = parse_item_id(text.substr(1));
@@ -258,35 +262,32 @@ expected<std::vector<append_result>> redis_storage::append(std::span<record> rec
   if (closed_) return closed();
   if (records.empty()) return std::vector<append_result>{};
   if (auto ok = settle(); !ok) return ok.failure();
-  const bool unique = options_.unique.kind != unique_policy::until::none;
-  bool full_form = unique;
+  bool full_form = false;
   for (auto& r : records) {
     r.id = {};
+    const bool unique = policy_for(r, options_.unique).kind != unique_policy::until::none;
     if (!unique)
       r.digest = {};
     else if (!r.digest)
       r.digest = digest_of(r.key.empty() ? r.payload : r.key);
-    r.state = r.due > now ? record_state::delayed : record_state::waiting;
+    r.state = first_state(r, now);
     if (r.pushed_at == wall_time{}) r.pushed_at = now;
-    full_form = full_form || r.state == record_state::delayed ||
+    full_form = full_form || unique || r.state != record_state::waiting ||
                 (!r.idempotency_key.empty() && options_.idempotency_window > milliseconds{0});
   }
   const auto ms2020 = std::to_string(first_id_at(now).value >> 22);
   const auto now_ms = decimal(now.time_since_epoch().count());
-  const auto lifetime = decimal(options_.unique.lifetime.count());
   const auto window = decimal(options_.idempotency_window.count());
   const auto length = std::to_string(options_.epoch == 0 ? options_.length : 0);
   const auto call = std::to_string(next_call_++);
   const bool plain = !full_form && options_.epoch != 0;
 
-  words w(11 + records.size() * (full_form ? 4 : 1));
+  words w(9 + records.size() * (full_form ? 5 : 1));
   for (const std::string_view v : {std::string_view(epoch_), std::string_view(client_id_), std::string_view(ms2020)})
     w.add(v);
   std::size_t through_at = 0;
   if (!plain) {
-    for (const std::string_view v : {std::string_view(now_ms), policy_, std::string_view(lifetime),
-                                     std::string_view(window), std::string_view(length)})
-      w.add(v);
+    for (const auto* v : {&now_ms, &window, &length}) w.add(*v);
     through_at = w.all().size();
     w.add({});
     w.add(full_form ? "full" : "plain");
@@ -298,8 +299,12 @@ expected<std::vector<append_result>> redis_storage::append(std::span<record> rec
     w.own(encoded);
     if (!full_form) continue;
     w.own(bytes_of(r.digest));
-    w.own(r.state == record_state::delayed ? decimal(r.due.time_since_epoch().count()) : std::string());
+    w.own(r.state == record_state::waiting
+              ? std::string()
+              : std::string(digit_of(r.state)) + ':' + decimal(sort_of(r).time_since_epoch().count()));
     w.own(r.idempotency_key.empty() ? std::string() : bytes_of(digest_of(r.idempotency_key)));
+    const auto policy = policy_for(r, options_.unique);
+    w.own(policy.kind == unique_policy::until::time ? decimal(policy.lifetime.count()) : std::string());
   }
   for (;;) {
     std::vector<std::string_view> args(w.all().begin(), w.all().end());
@@ -318,8 +323,8 @@ expected<std::vector<append_result>> redis_storage::append(std::span<record> rec
       if (auto ok = adopt(adopt_a_call); !ok) return ok.failure();
       continue;
     }
-    if (!answer->has(8)) return odd(scripts::append);
-    const std::string_view text = answer->items[7].text;
+    if (!answer->has(12)) return odd(scripts::append);
+    const std::string_view text = answer->items[11].text;
     std::vector<append_result> results;
     results.reserve(records.size());
     if (text.starts_with('A')) {
@@ -357,19 +362,16 @@ expected<std::size_t> redis_storage::adopt(std::size_t most) {
   const auto answer = run(scripts::adopt, args);
   if (!answer) return answer.failure();
   const auto& v = answer->items;
-  std::vector<std::string> bad_waiting;
-  std::vector<std::string> bad_delayed;
+  std::array<std::vector<std::string>, record_states> bad;
   std::size_t n = 0;
-  for (std::size_t i = 7; i + 2 < v.size(); i += 3) {
+  for (std::size_t i = 11; i + 2 < v.size(); i += 3) {
     record r;
-    const auto state = v[i + 2].text.empty() ? record_state::waiting : record_state::delayed;
+    const auto state = state_of(v[i + 2].text);
     adopted_through_ = v[i].text;
     ++n;
-    if (parse(state, v[i], v[i + 1], r, state == record_state::waiting ? bad_waiting : bad_delayed))
-      adopted_.push_back(std::move(r));
+    if (parse(state, v[i], v[i + 1], r, bad[static_cast<std::size_t>(state)])) adopted_.push_back(std::move(r));
   }
-  set_aside(record_state::waiting, bad_waiting);
-  set_aside(record_state::delayed, bad_delayed);
+  for (std::size_t i = 0; i < record_states; ++i) set_aside(static_cast<record_state>(i), bad[i]);
   return n;
 }
 
@@ -377,12 +379,12 @@ expected<std::vector<record>> redis_storage::read(record_state state, read_curso
   if (closed_) return closed();
   std::vector<record> result;
   const auto id = to_string(after.id);
-  const auto due = state == record_state::delayed && after.due != wall_time::min()
-                       ? decimal(after.due.time_since_epoch().count())
-                       : std::string();
+  const auto sort = is_sorted(state) && after.sort != wall_time::min()
+                        ? decimal(after.sort.time_since_epoch().count())
+                        : std::string();
   const auto most = std::to_string(std::min(max, rows_a_call));
   if (max == 0) return result;
-  const std::string_view args[] = {digit_of(state), id, due, most, "bodies"};
+  const std::string_view args[] = {digit_of(state), id, sort, most, "bodies"};
   const auto answer = ask(scripts::read, args);
   if (!answer) return answer.failure();
   const auto& v = answer->items;
@@ -397,7 +399,7 @@ expected<std::vector<record>> redis_storage::read(record_state state, read_curso
   if (found == 0 || (bad.empty() && (found < rows_a_call || result.size() >= max))) return result;
   if (result.empty() && options_.epoch == 0) return result;
   const auto rest =
-      read(state, result.empty() ? after : read_cursor{result.back().due, result.back().id}, max - result.size());
+      read(state, result.empty() ? after : read_cursor{sort_of(result.back()), result.back().id}, max - result.size());
   if (!rest) return rest;
   result.insert(result.end(), rest->begin(), rest->end());
   return result;
@@ -409,7 +411,7 @@ expected<std::optional<record>> redis_storage::find(item_id id) {
   const auto answer = ask(scripts::find, args);
   if (!answer) return answer.failure();
   if (!answer->has(3)) return std::optional<record>();
-  const auto state = static_cast<record_state>(answer->items[1].text[0] - '0');
+  const auto state = state_of(answer->items[1].text);
   record r;
   std::vector<std::string> bad;
   if (!parse(state, redis_value{redis_value::kind::text, 0, text, {}}, answer->items[2], r, bad)) {
@@ -425,9 +427,8 @@ expected<void> redis_storage::erase_some(std::span<const record_ref> refs, bool 
   while (!refs.empty()) {
     const auto part = refs.first(std::min(refs.size(), rows_a_call));
     refs = refs.subspan(part.size());
-    words w(3 + 3 * part.size());
+    words w(2 + 3 * part.size());
     w.add(epoch_);
-    w.add(policy_);
     w.add(forget ? "1" : "0");
     for (const auto& r : part) {
       w.add(digit_of(r.state));
@@ -446,17 +447,17 @@ expected<void> redis_storage::update(std::span<const record_move> moves) {
   if (closed_) return closed();
   if (options_.epoch == 0) return not_mine();
   if (moves.empty()) return {};
-  words w(2 + 7 * moves.size());
+  words w(1 + 8 * moves.size());
   w.add(epoch_);
-  w.add(policy_);
   std::string encoded;
   for (const auto& m : moves) {
     w.add(digit_of(m.from.state));
     w.own(to_string(m.from.id));
     w.own(bytes_of(m.from.digest));
     w.add(digit_of(m.to.state));
-    w.own(decimal(m.to.due.time_since_epoch().count()));
+    w.own(decimal(sort_of(m.to).time_since_epoch().count()));
     w.own(bytes_of(m.to.digest));
+    w.add(key_word(m.to));
     auto body = m.to;
     body.id = {};
     encode_record(body, encoded);
@@ -470,9 +471,8 @@ expected<void> redis_storage::update(std::span<const record_move> moves) {
 expected<void> redis_storage::release(std::span<const record_ref> refs) {
   if (closed_) return closed();
   if (options_.epoch == 0) return not_mine();
-  words w(2 + 2 * refs.size());
+  words w(1 + 2 * refs.size());
   w.add(epoch_);
-  w.add(policy_);
   bool any = false;
   for (const auto& r : refs) {
     if (!r.digest) continue;
@@ -480,7 +480,7 @@ expected<void> redis_storage::release(std::span<const record_ref> refs) {
     w.own(to_string(r.id));
     w.own(bytes_of(r.digest));
   }
-  if (!any || options_.unique.kind == unique_policy::until::none) return {};
+  if (!any) return {};
   const auto answer = run(scripts::release, w.all());
   if (!answer) return answer.failure();
   return {};
@@ -488,7 +488,7 @@ expected<void> redis_storage::release(std::span<const record_ref> refs) {
 
 expected<std::optional<item_id>> redis_storage::key_owner(const key_digest& digest) {
   if (closed_) return closed();
-  if (options_.unique.kind == unique_policy::until::none) return std::optional<item_id>();
+  if (!digest) return std::optional<item_id>();
   const auto field = bytes_of(digest);
   const auto answer = options_.client->command({"HGET", keys_.all[7], field});
   if (!answer) return {answer.failure().code, "queue \"" + options_.queue_full_name + "\": " + answer.failure().text};
@@ -509,8 +509,8 @@ expected<std::size_t> redis_storage::clear(record_state state, item_id through) 
     auto part = read(state, after, rows_a_call);
     if (!part) return part.failure();
     if (part->empty()) return cleared;
-    after = {part->back().due, part->back().id};
-    const bool by_id = state != record_state::delayed;
+    after = {sort_of(part->back()), part->back().id};
+    const bool by_id = !is_sorted(state);
     std::vector<record_ref> refs;
     for (const auto& r : *part)
       if (r.id <= through) refs.push_back(ref_of(r));

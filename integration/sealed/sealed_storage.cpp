@@ -18,12 +18,16 @@ void move_secrets(record& from, record& to) {
   to.key = std::move(from.key);
   to.last_error = std::move(from.last_error);
   to.headers = std::move(from.headers);
+  to.more = std::move(from.more);  // errors and the result
+  to.more = std::move(from.more);
 }
 
 /// The first items in line that are sealed.
 expected<std::vector<record>> first_sealed(storage& store) {
   std::vector<record> out;
-  for (const auto state : {record_state::waiting, record_state::delayed}) {
+  for (std::size_t i = 0; i < record_states; ++i) {
+    const auto state = static_cast<record_state>(i);
+    if (state == record_state::dead) continue;
     auto first = store.read(state, {}, 1);
     if (!first) return first.failure();
     if (!first->empty() && is_sealed(first->front().payload)) out.push_back(std::move(first->front()));
@@ -53,7 +57,7 @@ public:
     std::vector<record> sealed;
     sealed.reserve(records.size());
     for (auto& r : records) {
-      if (options_.unique && !r.digest) r.digest = digest_of(r.key.empty() ? r.payload : r.key);
+      if ((options_.unique || r.hold != key_hold::as_queue) && !r.digest) r.digest = digest_of(r.key.empty() ? r.payload : r.key);
       sealed.push_back(sealed_copy(r));
     }
     auto answer = real_->append(sealed, now);
@@ -79,8 +83,7 @@ public:
       auto found = real_->read(state, after, max);
       if (!found || found->empty()) return found;
       const auto& last = found->back();
-      after.due = last.due;
-      after.id = last.id;
+      after = {sort_of(last), last.id};
       const bool end = found->size() < max;
       if (const auto ok = open_all(*found); !ok) return ok.failure();
       // All of them became dead: who asks would take nothing for the end.
@@ -142,6 +145,8 @@ private:
     out.key.clear();
     out.last_error.clear();
     out.headers.clear();
+    out.more.clear();
+    out.more.clear();
     return out;
   }
 

@@ -88,6 +88,55 @@ exit_code change(const arguments& given, const std::string& method, const std::s
 exit_code run_retry(const arguments& given) { return change(given, "POST", "/retry", "waits again"); }
 exit_code run_delete(const arguments& given) { return change(given, "DELETE", "", "deleted"); }
 
+exit_code run_cancel(const arguments& given) { return change(given, "POST", "/cancel", "cancelled, or asked to stop where it runs"); }
+
+/// Asks again from where the node stopped until all was looked at.
+exit_code change_all(const arguments& given, const std::string& action) {
+  client node(given);
+  json body = json::object();
+  body["state"] = given.get("--state", "dead");
+  for (const auto* name : {"error", "key", "older-than"})
+    if (const auto value = given.find(std::string("--") + name)) body[std::string(name) == "older-than" ? "older_than" : name] = *value;
+  if (const auto p = given.find("--priority")) {
+    const auto value = config::parse_integer(*p);
+    if (!value) throw stop(exit_usage, "--priority must be a whole number");
+    body["priority"] = *value;
+  }
+  body["dry_run"] = given.has("--dry-run");
+  std::uint64_t seen = 0;
+  std::uint64_t matched = 0;
+  std::uint64_t changed = 0;
+  for (;;) {
+    const auto part = node.ask({"POST", "/v1/queues/" + segment(given.get("QUEUE")) + "/jobs/" + action, body.dump()});
+    seen += part.value("seen", std::uint64_t{0});
+    matched += part.value("matched", std::uint64_t{0});
+    changed += part.value("changed", std::uint64_t{0});
+    const auto next = text(part, "next");
+    if (next.empty()) break;
+    body["after"] = next;
+  }
+  if (given.has("--json"))
+    print_json({{"seen", seen}, {"matched", matched}, {"changed", changed}});
+  else
+    std::printf("%llu jobs looked at, %llu match, %llu changed%s\n", static_cast<unsigned long long>(seen),
+                static_cast<unsigned long long>(matched), static_cast<unsigned long long>(changed),
+                given.has("--dry-run") ? " (--dry-run)" : "");
+  return exit_done;
+}
+
+exit_code run_retry_all(const arguments& given) { return change_all(given, "retry"); }
+exit_code run_delete_all(const arguments& given) { return change_all(given, "delete"); }
+
+std::vector<option> filters() {
+  return {{"QUEUE", "", "The queue", times::once},
+          {"--state", "STATE", "dead (without it), delayed or done"},
+          {"--error", "TEXT", "Only those whose last error has this in it"},
+          {"--key", "KEY", "Only those with this unique key or order key"},
+          {"--older-than", "DURATION", "Only those pushed longer ago than this"},
+          {"--priority", "N", "Only those of this priority"},
+          {"--dry-run", "", "Counts, and changes nothing"}};
+}
+
 option id_operand() { return {"ID", "", "The job's id", times::once}; }
 
 }  // namespace
@@ -97,7 +146,7 @@ std::vector<verb> job_verbs() {
            "ls",
            "Lists jobs of one state, in order.",
            {{"QUEUE", "", "The queue", times::once},
-            {"--state", "STATE", "waiting (without it), delayed, running or dead"},
+            {"--state", "STATE", "waiting (without it), delayed, running, dead or done"},
             {"--limit", "N", "At most so many; 100 without it"}},
            "caravan job ls mail --state dead",
            run_ls,
@@ -115,6 +164,27 @@ std::vector<verb> job_verbs() {
            {id_operand()},
            "caravan job retry mail.01hq3k5v2x8rt",
            run_retry,
+           talks_to::node},
+          {"job",
+           "cancel",
+           "Cancels a job: it is not begun any more, and a handler that has it is asked to stop.",
+           {id_operand()},
+           "caravan job cancel mail.01hq3k5v2x8rt",
+           run_cancel,
+           talks_to::node},
+          {"job",
+           "retry-all",
+           "Puts dead or delayed jobs in line, in their old order.",
+           filters(),
+           "caravan job retry-all mail --error timeout --dry-run",
+           run_retry_all,
+           talks_to::node},
+          {"job",
+           "delete-all",
+           "Forgets jobs that do not run.",
+           filters(),
+           "caravan job delete-all mail --older-than 720h",
+           run_delete_all,
            talks_to::node},
           {"job",
            "delete",

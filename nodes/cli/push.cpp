@@ -57,8 +57,17 @@ public:
         path_("/v1/queues/" + segment(queue_) + "/jobs"),
         run_(given.get("--idempotency-key", random_run())),
         quiet_(given.has("--quiet") || given.has("--json")) {
-    for (const auto* name : {"delay", "at", "key", "timeout"})
-      if (const auto value = given.find(std::string("--") + name)) common_[name] = *value;
+    for (const auto* name : {"delay", "at", "key", "timeout", "order-by", "deadline", "retry", "unique-until", "unique-for", "retention"})
+      if (const auto value = given.find(std::string("--") + name)) {
+        std::string field = name;
+        std::replace(field.begin(), field.end(), '-', '_');
+        common_[field] = *value;
+      }
+    if (const auto n = given.find("--priority")) {
+      const auto value = json::parse(*n, nullptr, false);
+      if (!value.is_number_integer()) throw stop(exit_usage, "--priority must be a whole number from -100 to 100");
+      common_["priority"] = value;
+    }
     if (const auto n = given.find("--max-attempts")) {
       const auto value = json::parse(*n, nullptr, false);
       if (!value.is_number_unsigned()) throw stop(exit_usage, "--max-attempts must be a whole number");
@@ -293,6 +302,13 @@ std::vector<verb> push_verbs() {
              "Pushing again with the same key stores nothing twice; several items get KEY.1, KEY.2, ..."},
             {"--max-attempts", "N", "Failed handler calls before the job is dead; 0: as the queue is set"},
             {"--timeout", "DURATION", "Of one handler call"},
+            {"--priority", "N", "-100 to 100: above 0 before all others, below 0 behind them"},
+            {"--order-by", "KEY", "Jobs that share it are handled one after another (KEY_CONCURRENCY)"},
+            {"--deadline", "TIME", "Past this instant the job is dead and no handler is called"},
+            {"--retry", "POLICY", "As RETRY: 'exponential 1s..1h', 'linear 30s' or 'list 1s,5s,1m'"},
+            {"--unique-until", "WHEN", "start, done or success: how long it keeps equal ones out"},
+            {"--unique-for", "DURATION", "Keeps equal ones out for this long, whatever becomes of it"},
+            {"--retention", "DURATION", "How long it can be seen when it is finished"},
             {"--header", "NAME=VALUE", "Travels to the handler; may be given again", times::any},
             {"--quiet", "", "Prints how many were pushed instead of their ids"}},
            "caravan push mail '{\"to\": \"ann@example.org\"}' --delay 5m",

@@ -13,8 +13,24 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::array<std::string_view, 8> known_fields{"payload",         "delay",        "at",      "key",
-                                                       "idempotency_key", "max_attempts", "timeout", "headers"};
+constexpr std::array<std::string_view, 15> known_fields{
+    "payload",  "delay",    "at",       "key",   "idempotency_key", "max_attempts", "timeout",  "headers",
+    "priority", "order_by", "deadline", "retry", "unique_until",    "unique_for",   "retention"};
+
+void read_unique(object_reader& in, push_options& into) {
+  into.unique_for = in.duration("unique_for").value_or(0ms);
+  const auto text = in.text("unique_until");
+  if (!text || text->empty()) return;
+  if (*text == "start")
+    into.unique_until = unique_until::start;
+  else if (*text == "done")
+    into.unique_until = unique_until::done;
+  else if (*text == "success")
+    into.unique_until = unique_until::success;
+  else
+    in.complain("\"unique_until\" must be \"start\", \"done\" or \"success\"; for a time write \"unique_for\"");
+  if (into.unique_for > 0ms) in.complain("has both \"unique_until\" and \"unique_for\"; give one");
+}
 
 bool is_lines(std::string_view content_type) {
   const auto type = content_type.substr(0, content_type.find_first_of("; "));
@@ -50,6 +66,12 @@ expected<item_draft> read_item(const json& job, const std::string& what, std::si
   o.max_attempts = static_cast<std::uint32_t>(
       in.whole_number("max_attempts", 0, std::numeric_limits<std::uint32_t>::max()).value_or(0));
   o.timeout = in.duration("timeout").value_or(0ms);
+  o.priority = static_cast<std::int32_t>(in.whole_number("priority", -100, 100).value_or(0));
+  o.order_by = in.text("order_by").value_or("");
+  if (const auto deadline = in.instant("deadline")) o.deadline = *deadline;
+  o.retry = in.text("retry").value_or("");
+  o.retention = in.duration("retention").value_or(0ms);
+  read_unique(in, o);
   read_headers(in, o);
   if (auto ok = in.done(known_fields); !ok) return ok.failure();
   d.payload = payload->dump();

@@ -190,8 +190,10 @@ void purge(const api& a, const queue_ptr& q, const request& r, const responder& 
     p.state = record_state::delayed;
   else if (state == "dead")
     p.state = record_state::dead;
+  else if (state == "done")
+    p.state = record_state::done;
   else if (state != "waiting")
-    in.complain("\"state\" must be \"waiting\", \"delayed\" or \"dead\"");
+    in.complain("\"state\" must be \"waiting\", \"delayed\", \"dead\" or \"done\"");
   constexpr std::array<std::string_view, 1> known{"state"};
   if (const auto ok = in.done(known); !ok) return void(answer.reply(ok.failure()));
   ask(a.node.system(), q->actor(), p, ask_patience, [q, answer](expected<purged_count> n) {

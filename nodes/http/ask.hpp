@@ -45,6 +45,8 @@ void ask(caf::actor_system& system, const queue_actor& whom, list_jobs what, std
          on_answer<job_list> then);
 void ask(caf::actor_system& system, const queue_actor& whom, change_job what, std::chrono::milliseconds patience,
          on_answer<ack> then);
+void ask(caf::actor_system& system, const queue_actor& whom, change_jobs what, std::chrono::milliseconds patience,
+         on_answer<jobs_changed> then);
 void ask(caf::actor_system& system, const queue_actor& whom, move_queue what, std::chrono::milliseconds patience,
          on_answer<ack> then);
 void ask(caf::actor_system& system, const worker_pool_actor& whom, get_pool_status what,

@@ -14,12 +14,13 @@ namespace caravan::contract {
 namespace import_checks {
 
 inline void import_all(bench& to, bench& from, std::size_t part = 2) {
-  for (const auto state : {record_state::waiting, record_state::delayed, record_state::dead}) {
+  for (std::size_t s = 0; s < record_states; ++s) {
+    const auto state = static_cast<record_state>(s);
     read_cursor after;
     for (;;) {
       const auto some = from.read(state, part, after);
       if (some.empty()) break;
-      after = {some.back().due, some.back().id};
+      after = {sort_of(some.back()), some.back().id};
       import_part p;
       p.fresh = some;
       to.store->import(p).value();

@@ -51,7 +51,8 @@ inline bool same(const record& a, const record& b) {
          a.pushed_at == b.pushed_at && a.due == b.due && a.priority == b.priority && a.attempts == b.attempts &&
          a.max_attempts == b.max_attempts && a.timeout == b.timeout && a.retention == b.retention &&
          a.deadline == b.deadline && a.order_by == b.order_by && a.idempotency_key == b.idempotency_key &&
-         a.last_error == b.last_error && a.headers == b.headers;
+         a.last_error == b.last_error && a.headers == b.headers && a.hold == b.hold && a.hold_for == b.hold_for &&
+         a.more == b.more;
 }
 
 /// A storage under test with the calls that tests make all the time.
@@ -84,6 +85,18 @@ public:
     CAF_CHECK(results[0].what != kind::stored || results[0].id == r.id);
     last = std::move(r);
     return results[0];
+  }
+  /// Records of this state, and none of any other.
+  [[nodiscard]] bool only(record_state state, std::size_t n) const {
+    const auto c = store->count();
+    bool right = true;
+    for (std::size_t i = 0; i < record_states; ++i) {
+      const auto s = static_cast<record_state>(i);
+      if (c.of(s) == (s == state ? n : 0)) continue;
+      CAF_MESSAGE("counts " << c.of(s) << ' ' << name_of(s));
+      right = false;
+    }
+    return right;
   }
   append_result push(const std::string& payload, const std::string& key = {}) { return push(item(payload, key)); }
   std::vector<append_result> push_all(std::vector<record>& records) {

@@ -185,6 +185,67 @@ inline void a_dead_item_frees_its_key(const make_place& make) {
   CAF_CHECK(b.store->key_owner(dead.digest).value() == dead.id);
 }
 
+inline void a_finished_item_frees_its_key(const make_place& make) {
+  for (const auto policy : {until::start, until::done, until::success, until::time}) {
+    bench b{make, {policy, 1h}};
+    b.push("foo");
+    b.move(b.last, record_state::done, b.clock.wall() + 1h);
+    CAF_CHECK_EQUAL(b.has("foo"), policy == until::time);
+    if (b.persistent()) b.reopen();
+    CAF_CHECK_EQUAL(b.has("foo"), policy == until::time);
+  }
+}
+
+inline void until_success_a_dead_item_keeps_its_key(const make_place& make) {
+  bench b{make, {until::success, {}}};
+  b.push("foo");
+  auto dead = b.move(b.last, record_state::dead);
+  CAF_CHECK(b.push("foo").what == kind::already_in_queue);
+  if (b.persistent()) b.reopen();
+  CAF_CHECK(b.store->key_owner(dead.digest).value() == dead.id);
+  dead = b.move(b.move(dead, record_state::waiting), record_state::dead);
+  CAF_CHECK(b.has("foo"));
+  b.erase(dead);
+  CAF_CHECK(!b.has("foo"));
+  CAF_CHECK(b.push("foo").what == kind::stored);
+  b.move(b.last, record_state::dead);
+  b.store->clear(record_state::dead, no_item_limit).value();
+  CAF_CHECK(!b.has("foo"));
+}
+
+inline void a_push_may_say_how_long_its_key_is_held(const make_place& make) {
+  for (const auto policy : {until::none, until::start, until::time}) {
+    bench b{make, {policy, 1h}};
+    const auto with = [&](const char* text, key_hold hold, std::chrono::milliseconds time = {}) {
+      auto r = item(text);
+      r.hold = hold;
+      r.hold_for = time;
+      return b.push(r).what;
+    };
+    CAF_CHECK(with("timed", key_hold::time, 10s) == kind::stored);
+    const auto timed = b.last;
+    CAF_CHECK(with("timed", key_hold::done) == kind::already_in_queue);
+    CAF_CHECK(with("done", key_hold::done) == kind::stored);
+    const auto done = b.last;
+    CAF_CHECK(with("success", key_hold::success) == kind::stored);
+    auto success = b.move(b.last, record_state::dead);
+    b.erase({ref_of(timed), ref_of(done)});
+    for (int round = 0; round < 2; ++round) {
+      CAF_CHECK(b.has("timed"));
+      CAF_CHECK(!b.has("done"));
+      CAF_CHECK(b.has("success"));
+      if (b.persistent()) b.reopen();
+    }
+    b.clock.advance(10s);
+    CAF_CHECK(!b.has("timed"));
+    b.erase(success);
+    CAF_CHECK(!b.has("success"));
+    // What says nothing is as the queue is.
+    b.push("plain");
+    CAF_CHECK_EQUAL(b.has("plain"), policy != until::none);
+  }
+}
+
 inline void duplicates_in_one_call_are_found(const make_place& make) {
   bench b{make, {until::done, {}}};
   std::vector<record> records{item("a"), item("b"), item("a"), item("c"), item("x", "b")};
@@ -285,29 +346,100 @@ inline void delayed_items_are_in_due_order(const make_place& make) {
   CAF_CHECK(b.read(record_state::delayed)[0].due == wall_time{-5s});
 }
 
+inline void ranked_items_are_in_the_order_of_priority(const make_place& make) {
+  bench b{make};
+  std::vector<record> records;
+  for (const auto priority : {-1, 5, 0, 100, 5, -100}) {
+    records.push_back(item(std::to_string(priority)));
+    records.back().priority = priority;
+  }
+  b.push_all(records);
+  CAF_CHECK(records[2].state == record_state::waiting && records[3].state == record_state::ranked);
+  const auto all = b.read(record_state::ranked);
+  CAF_CHECK(payloads(all) == (bench::texts{"100", "5", "5", "-1", "-100"}));
+  CAF_CHECK(all[1].id == records[1].id && all[2].id == records[4].id);
+  CAF_CHECK(payloads(b.read(record_state::ranked, 2, {sort_of(all[1]), all[1].id})) == (bench::texts{"5", "-1"}));
+  CAF_CHECK(payloads(b.read(record_state::ranked, 9, {wall_time{-3ms}, {}})) == (bench::texts{"-1", "-100"}));
+  if (b.persistent()) b.reopen();
+  CAF_CHECK_EQUAL(b.store->count().ranked, 5u);
+  b.erase(all[0]);
+  CAF_CHECK(payloads(b.read(record_state::ranked, 1)) == bench::texts{"5"});
+  // A due time comes first, a priority after it.
+  auto later = item("later");
+  later.priority = 7;
+  later.due = b.clock.wall() + 1s;
+  b.push(later);
+  CAF_CHECK(b.last.state == record_state::delayed);
+}
+
+inline void items_of_one_key_are_together(const make_place& make) {
+  bench b{make};
+  std::vector<record> records;
+  for (const auto* key : {"a", "b", "a", "c", "b", "a"}) {
+    records.push_back(item(std::string(key) + std::to_string(records.size())));
+    records.back().order_by = key;
+    records.back().priority = 9;  // says nothing beside a key
+  }
+  b.push_all(records);
+  CAF_CHECK(b.only(record_state::keyed, 6));
+  for (int round = 0; round < 2; ++round) {
+    // A key's items begin after its hash, and go on until another hash.
+    for (const auto& [key, want] : {std::pair{"a", bench::texts{"a0", "a2", "a5"}}, {"b", {"b1", "b4"}}, {"c", {"c3"}}}) {
+      const wall_time sort{std::chrono::milliseconds{static_cast<std::int64_t>(order_hash(key))}};
+      bench::texts got;
+      for (const auto& r : b.read(record_state::keyed, 9, {sort, {}}))
+        if (r.order_by == key) got.push_back(r.payload);
+      CAF_CHECK(got == want);
+      CAF_CHECK(payloads(b.read(record_state::keyed, 1, {sort, {}})) == bench::texts{want.front()});
+    }
+    if (b.persistent()) b.reopen();
+  }
+  CAF_CHECK(b.only(record_state::keyed, 6));
+  CAF_CHECK_EQUAL(b.store->clear(record_state::keyed, records[3].id).value(), 4u);
+  CAF_CHECK(b.only(record_state::keyed, 2));
+}
+
+inline void a_held_item_stays_so(const make_place& make) {
+  bench b{make};
+  auto r = item("held");
+  r.state = record_state::held;
+  b.push(r);
+  CAF_CHECK(b.only(record_state::held, 1));
+  CAF_CHECK(b.read().empty());
+  b.move(b.last, record_state::waiting);
+  CAF_CHECK(b.only(record_state::waiting, 1));
+}
+
 inline void records_move_between_all_states(const make_place& make) {
   bench b{make};
-  const auto states = {record_state::waiting, record_state::delayed, record_state::dead};
-  for (const auto from : states) {
-    for (const auto to : states) {
+  const auto state = [](std::size_t i) { return static_cast<record_state>(i); };
+  for (std::size_t from = 0; from < record_states; ++from) {
+    for (std::size_t to = 0; to < record_states; ++to) {
       auto r = item("x");
+      r.priority = 3;
+      r.order_by = "key";
       b.push(r);
-      auto at = b.move(b.last, from, from == record_state::delayed ? b.clock.wall() + 1min : wall_time{});
+      auto at = b.move(b.last, state(from), b.clock.wall() + 1min);
       at.attempts = 3;
       at.last_error = "it broke";
-      at = b.move(at, to, to == record_state::delayed ? b.clock.wall() + 2min : wall_time{});
-      for (const auto s : states) CAF_CHECK_EQUAL(b.read(s).size(), s == to ? 1u : 0u);
-      CAF_CHECK(b.counts(to == record_state::waiting, to == record_state::delayed, to == record_state::dead));
+      at = b.move(at, state(to), b.clock.wall() + 2min);
+      for (std::size_t s = 0; s < record_states; ++s) CAF_CHECK_EQUAL(b.read(state(s)).size(), s == to ? 1u : 0u);
+      CAF_CHECK(b.only(state(to), 1));
       const auto found = b.store->find(at.id).value();
       CAF_REQUIRE(found);
       CAF_CHECK(same(*found, at));
       CAF_CHECK(found->attempts == 3 && found->last_error == "it broke");
       if (b.persistent()) {
         b.reopen();
-        CAF_CHECK(b.counts(to == record_state::waiting, to == record_state::delayed, to == record_state::dead));
+        CAF_CHECK(b.only(state(to), 1));
       }
+      // Where it is not, an erase does not find it.
+      auto elsewhere = at;
+      elsewhere.state = state((to + 1) % record_states);
+      b.erase(elsewhere);
+      CAF_CHECK(b.only(state(to), 1));
       b.erase(at);
-      CAF_CHECK(b.counts(0, 0, 0));
+      CAF_CHECK(b.only(state(to), 0));
       CAF_CHECK(!b.store->find(at.id).value());
     }
   }
@@ -445,6 +577,8 @@ inline void every_field_comes_back(const make_place& make) {
   full.order_by = "customer 17";
   full.idempotency_key = "once";
   full.last_error = "exit code 1";
+  full.hold = key_hold::success;
+  full.more = std::string("\x01\x00more", 6);
   full.headers = {{"traceparent", "00-aa-bb-01"}, {"", "\xff"}, {"x", std::string(300, 'y')}};
   b.push(full);
   const auto stored = b.last;
@@ -595,10 +729,16 @@ inline void check_storage_contract(const contract::make_place& make) {
       CARAVAN_CHECK(an_old_item_never_frees_a_new_ones_key),
       CARAVAN_CHECK(keys_are_freed_as_the_policy_says),
       CARAVAN_CHECK(a_dead_item_frees_its_key),
+      CARAVAN_CHECK(a_finished_item_frees_its_key),
+      CARAVAN_CHECK(until_success_a_dead_item_keeps_its_key),
+      CARAVAN_CHECK(a_push_may_say_how_long_its_key_is_held),
       CARAVAN_CHECK(duplicates_in_one_call_are_found),
       CARAVAN_CHECK(a_repeated_push_answers_with_the_first_id),
       CARAVAN_CHECK(the_idempotency_window_survives_restart_and_purge),
       CARAVAN_CHECK(delayed_items_are_in_due_order),
+      CARAVAN_CHECK(ranked_items_are_in_the_order_of_priority),
+      CARAVAN_CHECK(items_of_one_key_are_together),
+      CARAVAN_CHECK(a_held_item_stays_so),
       CARAVAN_CHECK(records_move_between_all_states),
       CARAVAN_CHECK(a_move_that_lost_to_an_erase_does_nothing),
       CARAVAN_CHECK(an_erase_that_lost_to_a_move_does_nothing),

@@ -149,6 +149,8 @@ struct world {
     wall_time due{};
     key_digest digest;
     bool announced = false;
+    wall_time sort{};
+    std::string order_by{};
     std::uint32_t attempts = 0;
   };
   struct lease {
@@ -165,6 +167,9 @@ struct world {
   std::deque<std::uint64_t> lost_order;
   std::set<item_id> may_go;             ///< with the event under way
   std::size_t accepted = 0;
+  bool with_priorities = false;
+  bool with_keys = false;
+  bool plain_order = true;  ///< neither: the order of ids
 
   world(std::uint64_t seed, totals& t) : random(seed), sum(t) {
     settings.name = "q";
@@ -175,6 +180,14 @@ struct world {
     settings.unique = pick(0, 1) == 0;
     settings.until = pick(0, 1) ? config::unique_until::start : config::unique_until::done;
     settings.lease = 5s;
+    with_priorities = chance(3);
+    with_keys = chance(3);
+    plain_order = !with_priorities && !with_keys;
+    if (chance(4)) settings.max_running = static_cast<std::uint32_t>(pick(1, 8)), plain_order = false;
+    if (chance(3)) settings.key_concurrency = static_cast<std::uint32_t>(pick(1, 3));
+    if (chance(4)) settings.key_rate = {1, 2s, static_cast<std::uint32_t>(pick(1, 3))};
+    if (chance(6)) settings.start_rate = {20, 1s, 5}, plain_order = false;
+    limits.key_window = pick(1, 12);
     limits.window = pick(2, 24);
     limits.window_bytes = pick(0, 3) == 0 ? 40 : 1u << 20;
     limits.load = pick(1, 10);
@@ -220,6 +233,7 @@ struct world {
     perform();
     check();
     may_go.clear();
+    joined.clear();
   }
 
   // Which leases ended with the event, and how: whatever ended without an accepted answer was lost.
@@ -285,10 +299,12 @@ struct world {
     for (const auto& m : fx.move) {
       const auto it = rows.find(m.from.id);
       if (it == rows.end()) fail("a row moves that is not there: " + name(m.from.id));
-      if (it->second.state != m.from.state || (m.from.state == record_state::delayed && it->second.due != m.from.due))
+      if (it->second.state != m.from.state || (is_sorted(m.from.state) && it->second.sort != m.from.sort))
         fail("a row moves from where it is not: " + name(m.from.id));
+      if (it->second.state == record_state::delayed) joined.insert(m.from.id);
       it->second.state = m.to.state;
       it->second.due = m.to.due;
+      it->second.sort = sort_of(m.to);
       it->second.attempts = m.to.attempts;
       gathered.move.push_back(m);
     }
@@ -296,7 +312,7 @@ struct world {
       const auto it = rows.find(e.id);
       if (it != rows.end()) {
         if (!may_go.count(e.id)) fail("an item was forgotten for no reason: " + name(e.id));
-        if (it->second.state != e.state || (e.state == record_state::delayed && it->second.due != e.due))
+        if (it->second.state != e.state || (is_sorted(e.state) && it->second.sort != e.sort))
           fail("a row is erased where it is not: " + name(e.id));
         rows.erase(it);
         gone[e.id] = "erased";
@@ -340,6 +356,7 @@ struct world {
       lease l{out.pool, {}, false};
       std::string text = "send " + std::to_string(out.work.token) + " to " + std::to_string(out.pool) + ":";
       for (const auto& r : *out.work.items) {
+        check_key(r);
         text += " " + name(r.id);
         const auto it = rows.find(r.id);
         if (it == rows.end()) fail("an item was handed out that is " + std::string(gone.count(r.id) ? gone[r.id] : "unknown") + ": " + name(r.id));
@@ -351,7 +368,7 @@ struct world {
         for (auto& [token, x] : lost) std::erase(x.ids, r.id);
         if (r.state == record_state::delayed) ++due_sent;
       }
-      if (!std::is_sorted(l.ids.begin(), l.ids.end())) fail("a batch is not in order");
+      if (plain_order && !std::is_sorted(l.ids.begin(), l.ids.end())) fail("a batch is not in order");
       say(text);
       lost_batches.emplace(out.work.token, l.ids);
       leases.emplace(out.work.token, std::move(l));
@@ -366,15 +383,36 @@ struct world {
   // Nothing that lies ready in memory may be older than what was handed out with the same event. Documented exceptions:
   // what is still unread in the storage, what came due while a window full of others was due, and what a flush held back.
   void check_order() {
-    if (fx.send.empty() || !fx.flushes.empty()) return;
+    if (!plain_order || fx.send.empty() || !fx.flushes.empty()) return;
     const queue_core_probe probe{*core};
     if (probe.due().size() + due_sent >= probe.window()) return;
     item_id newest;
     for (const auto& [token, l] : leases)
       for (const auto& out : fx.send)
         if (out.work.token == token) newest = std::max(newest, l.ids.back());
-    if (!probe.due().empty() && probe.due().begin()->first < newest) fail("a newer item overtook one that was due");
+    if (!probe.due().empty() && probe.due().begin()->first.second < newest) fail("a newer item overtook one that was due");
     if (!probe.waiting().empty() && probe.waiting().front_place().second < newest) fail("a newer item overtook a waiting one");
+  }
+
+  /// Came due with this event. That may be after a batch left: documented as for the plain line, see check_order.
+  std::set<item_id> joined;
+  void check_key(const record& r) {
+    if (r.order_by.empty()) return;
+    if (settings.key_concurrency > 1) return;
+    // One after another: nothing older of its key may wait in the key's line.
+    for (const auto& [id, row] : rows)
+      if (id < r.id && row.order_by == r.order_by && row.announced && row.state == record_state::keyed && !joined.count(id))
+        fail("an item overtook an older one of its key: " + name(r.id) + " before " + name(id));
+  }
+  void check_limits() {
+    std::map<std::string, std::size_t> running;
+    std::size_t all = 0;
+    for (const auto& [token, l] : queue_core_probe{*core}.leases())
+      for (const auto& r : *l.items) {
+        ++all;
+        if (!r.order_by.empty() && ++running[r.order_by] > settings.key_concurrency) fail("too many of one key run: " + r.order_by);
+      }
+    if (settings.max_running > 0 && all > settings.max_running) fail("more run than MAX_RUNNING");
   }
 
   void send_changes() {
@@ -387,17 +425,24 @@ struct world {
 
   void check() {
     const queue_core_probe probe{*core};
+    check_limits();
     std::map<item_id, const char*> places;
     const auto place = [&](const record& r, const char* where, record_state state) {
       if (!places.emplace(r.id, where).second) fail("an item is in two places: " + name(r.id) + " " + places[r.id] + " and " + where);
       const auto it = rows.find(r.id);
       if (it == rows.end()) fail(std::string("an item without a row is ") + where + ": " + name(r.id));
       if (it->second.state != state || r.state != state) fail(std::string("an item's row is elsewhere while it is ") + where + ": " + name(r.id));
-      if (state == record_state::delayed && it->second.due != r.due) fail("an item's row has another due time: " + name(r.id));
+      if (is_sorted(state) && it->second.sort != sort_of(r)) fail("an item's row has another due time: " + name(r.id));
     };
     queue_core_probe::each(probe.waiting(), [&](const record& r) { place(r, "waiting", record_state::waiting); });
+    queue_core_probe::each(probe.ranked(), [&](const record& r) { place(r, "ranked", record_state::ranked); });
+    std::size_t lined = 0;
+    probe.each_keyed([&](const record& r) {
+      ++lined;
+      place(r, "in its key's line", record_state::keyed);
+    });
     queue_core_probe::each(probe.delayed(), [&](const record& r) { place(r, "delayed", record_state::delayed); });
-    for (const auto& [id, r] : probe.due()) place(r, "due", record_state::delayed);
+    for (const auto& [at, r] : probe.due()) place(r, "due", record_state::delayed);
     for (const auto& [t, r] : probe.postponed()) place(r, "postponed", r.state);
     std::size_t running = 0;
     for (const auto& [token, l] : probe.leases()) {
@@ -412,6 +457,8 @@ struct world {
     }
     std::size_t unread_waiting = 0;
     std::size_t unread_delayed = 0;
+    std::size_t unread_ranked = 0;
+    std::size_t unread_keyed = 0;
     std::size_t dead = 0;
     std::ptrdiff_t unannounced = 0;
     for (const auto& [id, r] : rows) {
@@ -426,18 +473,26 @@ struct world {
         continue;
       }
       if (places.count(id)) continue;
-      const item_window::place at{r.state == record_state::delayed ? r.due : wall_time{}, id};
-      const auto& window = r.state == record_state::delayed ? probe.delayed() : probe.waiting();
+      if (r.state == record_state::keyed) {
+        ++unread_keyed;
+        continue;
+      }
+      const item_window::place at{r.sort, id};
+      const auto& window = r.state == record_state::delayed  ? probe.delayed()
+                           : r.state == record_state::ranked ? probe.ranked()
+                                                             : probe.waiting();
       if (at <= window.end()) fail("an item is nowhere: " + name(id));
-      ++(r.state == record_state::delayed ? unread_delayed : unread_waiting);
+      ++(r.state == record_state::delayed ? unread_delayed : r.state == record_state::ranked ? unread_ranked : unread_waiting);
     }
     const auto want = [](const char* what, std::size_t is, std::size_t should) {
       if (is != should) fail(std::string(what) + " is " + std::to_string(is) + " and should be " + std::to_string(should));
     };
     want("the count of unread waiting items", probe.waiting().unloaded(), unread_waiting);
     want("the count of unread delayed items", probe.delayed().unloaded(), unread_delayed);
+    want("the count of unread ranked items", probe.ranked().unloaded(), unread_ranked);
+    want("the count of unread keyed items", probe.keys().total() - lined, unread_keyed);
     const auto c = core->counts();
-    want("waiting", c.waiting, probe.waiting().total() + probe.due().size() + probe.postponed().size());
+    want("waiting", c.waiting, probe.waiting().total() + probe.ranked().total() + probe.keys().total() + probe.due().size() + probe.postponed().size());
     want("delayed", c.delayed, probe.delayed().total());
     want("running", c.running, running);
     want("dead", c.dead, dead);
@@ -454,7 +509,7 @@ struct world {
     for (const auto& [id, r] : stored) {
       const auto it = rows.find(id);
       if (it == rows.end()) fail("the storage has a row that should be gone: " + name(id));
-      if (it->second.state != r.state || (r.state == record_state::delayed && it->second.due != r.due))
+      if (it->second.state != r.state || it->second.sort != sort_of(r))
         fail("the storage has a row elsewhere: " + name(id));
       if (!r.digest || r.state == record_state::dead || contested.count(r.digest)) continue;
       const bool running = std::any_of(leases.begin(), leases.end(), [&](const auto& l) { return std::count(l.second.ids.begin(), l.second.ids.end(), id) > 0; });
@@ -475,6 +530,8 @@ struct world {
       r.payload = std::string(pick(1, 12), 'x');
       if (settings.unique) r.digest = {1, pick(1, 40)};
       if (chance(3)) r.due = wall + std::chrono::milliseconds{pick(1, 20'000)};
+      if (with_priorities && chance(2)) r.priority = static_cast<std::int32_t>(pick(0, 4)) - 2;
+      if (with_keys && chance(2)) r.order_by = std::string(1, static_cast<char>('a' + pick(0, 3)));
       if (chance(8)) r.max_attempts = static_cast<std::uint32_t>(pick(1, 3));
     }
     const auto answer = store->append(items, wall);
@@ -488,7 +545,7 @@ struct world {
       const auto& r = items[i];
       for (const auto& [id, other] : rows)
         if (r.digest && other.digest == r.digest && other.state != record_state::dead) contested.insert(r.digest);
-      rows[r.id] = {r.state, r.due, r.digest, false, 0};
+      rows[r.id] = {r.state, r.due, r.digest, false, sort_of(r), r.order_by};
       ++outstanding;
       ++sum.pushed;
       text += " " + name(r.id);
@@ -853,11 +910,11 @@ struct world {
     next_token = last_token + 1000;
     rows.clear();
     for (const auto& [id, r] : store->rows()) {
-      rows[id] = {r.state, r.due, r.digest, true, r.attempts};
+      rows[id] = {r.state, r.due, r.digest, true, sort_of(r), r.order_by, r.attempts};
       gone.erase(id);
     }
     const auto c = store->count();
-    outstanding = static_cast<std::ptrdiff_t>(c.waiting + c.delayed);
+    outstanding = static_cast<std::ptrdiff_t>(c.waiting + c.delayed + c.ranked + c.keyed);
     fx = {};
     begin();
     for (auto it = pools.begin(); it != pools.end();) {
@@ -916,7 +973,7 @@ struct world {
           std::size_t should = 0;
           if (state == record_state::waiting) {
             should = core->counts().waiting;
-            for (const auto& [id, r] : probe.due()) may_go.insert(id);
+            for (const auto& [at, r] : probe.due()) may_go.insert(r.id);
             for (const auto& [t, r] : probe.postponed()) may_go.insert(r.id);
             for (auto& [token, x] : lost) x.ids.clear();
           } else {

@@ -9,6 +9,7 @@
 #include "integration/storage.hpp"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -38,16 +39,17 @@ public:
     const std::lock_guard lock(mutex_);
     closed_ = false;
     failing_ = throwing_ = 0;
-    waiting_.erase(waiting_.begin(), waiting_.lower_bound(low_water_));
+    auto& waiting = in(record_state::waiting);
+    waiting.erase(waiting.begin(), waiting.lower_bound(low_water_));
     keys_.clear();
-    for (const auto* rows : {&waiting_, &delayed_by_id_})
-      for (const auto& [id, r] : *rows) keep_key(r, {});
+    for (const auto& rows : states_)
+      for (const auto& [id, r] : rows)
+        if (holds_key(r)) keep_key(r, {});
   }
   [[nodiscard]] std::map<item_id, record> rows() const {
     const std::lock_guard lock(mutex_);
-    auto all = waiting_;
-    all.insert(delayed_by_id_.begin(), delayed_by_id_.end());
-    all.insert(dead_.begin(), dead_.end());
+    row_map all;
+    for (const auto& rows : states_) all.insert(rows.begin(), rows.end());
     return all;
   }
   [[nodiscard]] item_id low_water() const {
@@ -61,7 +63,7 @@ public:
   /// A row disappears behind the queue's back.
   void lose(item_id id) {
     const std::lock_guard lock(mutex_);
-    for (auto* rows : {&waiting_, &delayed_by_id_, &dead_}) rows->erase(id);
+    for (auto& rows : states_) rows.erase(id);
   }
 
   /// As another node would push: it has its id, but is in line only once it is adopted.
@@ -69,7 +71,7 @@ public:
     const std::lock_guard lock(mutex_);
     r.id = last_ = {std::max(last_.value + 1, first_id_at(now).value)};
     r.pushed_at = now;
-    r.state = r.due > now ? record_state::delayed : record_state::waiting;
+    r.state = first_state(r, now);
     incoming_.push_back(std::move(r));
     return last_;
   }
@@ -106,7 +108,7 @@ public:
       }
       r.id = last_ = {std::max(last_.value + 1, first_id_at(now).value)};
       if (r.pushed_at == wall_time{}) r.pushed_at = now;
-      r.state = r.due > now ? record_state::delayed : record_state::waiting;
+      r.state = first_state(r, now);
       keep_key(r, now);
       if (!r.idempotency_key.empty()) repeats_[r.idempotency_key] = r.id;
       in(r.state)[r.id] = r;
@@ -120,10 +122,10 @@ public:
     if (closed_) return closed();
     if (fails()) return failed();
     std::vector<record> found;
-    if (state == record_state::delayed) {
+    if (is_sorted(state)) {
       std::map<std::pair<wall_time, item_id>, const record*> line;
-      for (const auto& [id, r] : delayed_by_id_) line[{r.due, id}] = &r;
-      for (auto it = line.upper_bound({after.due, after.id}); it != line.end() && found.size() < max; ++it)
+      for (const auto& [id, r] : in(state)) line[{sort_of(r), id}] = &r;
+      for (auto it = line.upper_bound({after.sort, after.id}); it != line.end() && found.size() < max; ++it)
         found.push_back(*it->second);
       return found;
     }
@@ -136,8 +138,8 @@ public:
     const std::lock_guard lock(mutex_);
     if (closed_) return closed();
     if (fails()) return failed();
-    for (auto* rows : {&waiting_, &delayed_by_id_, &dead_})
-      if (const auto it = rows->find(id); it != rows->end()) return std::optional<record>{it->second};
+    for (auto& rows : states_)
+      if (const auto it = rows.find(id); it != rows.end()) return std::optional<record>{it->second};
     return std::optional<record>{};
   }
 
@@ -146,8 +148,7 @@ public:
     if (closed_) return closed();
     if (fails()) return failed();
     for (const auto& ref : refs) {
-      in(ref.state).erase(ref.id);
-      if (unique_.kind != unique_policy::until::time) free_key(ref);
+      if (in(ref.state).erase(ref.id) > 0) free_at_end(ref);
     }
     low_water_ = low_water;
     return {};
@@ -160,9 +161,11 @@ public:
     for (const auto& m : moves) {
       if (in(m.from.state).erase(m.from.id) == 0) continue;
       in(m.to.state)[m.to.id] = m.to;
-      if (m.to.state == record_state::dead)
+      if (m.to.state == record_state::done)
+        free_at_end(m.from);
+      else if (!holds_key(m.to))
         free_key(m.from);
-      else if (!owner_of(m.to.digest, {}))
+      else if (policy_for(m.to, unique_).kind != unique_policy::until::time && !owner_of(m.to.digest, {}))
         keep_key(m.to, {});
       // A row that comes back in line may lie below what a later open would look at.
       if (m.to.state == record_state::waiting) low_water_ = std::min(low_water_, m.to.id);
@@ -186,7 +189,10 @@ public:
 
   [[nodiscard]] storage_counts count() const override {
     const std::lock_guard lock(mutex_);
-    return {waiting_.size(), delayed_by_id_.size(), dead_.size(), last_};
+    storage_counts c;
+    for (std::size_t i = 0; i < record_states; ++i) c.of(static_cast<record_state>(i)) = states_[i].size();
+    c.last = last_;
+    return c;
   }
 
   expected<std::size_t> clear(record_state state, item_id through) override {
@@ -242,16 +248,25 @@ private:
   }
   static error closed() { return {errc::queue_closed, "the model storage is closed"}; }
   row_map& in(record_state s) {
-    return s == record_state::waiting ? waiting_ : s == record_state::delayed ? delayed_by_id_ : dead_;
+    return states_[static_cast<std::size_t>(s)];
   }
   [[nodiscard]] std::optional<item_id> owner_of(const key_digest& digest, wall_time now) const {
     const auto it = digest ? keys_.find(digest) : keys_.end();
     if (it == keys_.end() || (it->second.until != wall_time{} && it->second.until <= now)) return std::nullopt;
     return it->second.owner;
   }
+  [[nodiscard]] bool holds_key(const record& r) const {
+    if (r.state == record_state::done) return false;
+    return r.state != record_state::dead || policy_for(r, unique_).kind == unique_policy::until::success;
+  }
   void keep_key(const record& r, wall_time now) {
-    if (!r.digest || unique_.kind == unique_policy::until::none) return;
-    keys_[r.digest] = {r.id, unique_.kind == unique_policy::until::time ? now + unique_.lifetime : wall_time{}};
+    const auto policy = policy_for(r, unique_);
+    if (!r.digest || policy.kind == unique_policy::until::none) return;
+    keys_[r.digest] = {r.id, policy.kind == unique_policy::until::time ? now + policy.lifetime : wall_time{}};
+  }
+  void free_at_end(const record_ref& ref) {
+    const auto it = keys_.find(ref.digest);
+    if (it != keys_.end() && it->second.until == wall_time{}) free_key(ref);
   }
   void free_key(const record_ref& ref) {
     if (const auto it = keys_.find(ref.digest); it != keys_.end() && it->second.owner == ref.id) keys_.erase(it);
@@ -259,7 +274,7 @@ private:
 
   const unique_policy unique_;
   mutable std::mutex mutex_;
-  row_map waiting_, delayed_by_id_, dead_;
+  std::array<row_map, record_states> states_;
   std::deque<record> incoming_;
   std::vector<record> adopted_;
   std::map<key_digest, held_key> keys_;

@@ -16,6 +16,13 @@ struct queue_core_probe {
   }
   [[nodiscard]] const item_window& waiting() const { return core.waiting_; }
   [[nodiscard]] const item_window& delayed() const { return core.delayed_; }
+  [[nodiscard]] const item_window& ranked() const { return core.ranked_; }
+  [[nodiscard]] const key_lines& keys() const { return core.keys_; }
+  template <class F>
+  void each_keyed(F f) const {
+    for (const auto& [hash, l] : core.keys_.lines_)
+      for (const auto& r : l.items) f(r);
+  }
   [[nodiscard]] const auto& due() const { return core.due_; }
   [[nodiscard]] const auto& postponed() const { return core.postponed_; }
   [[nodiscard]] const auto& leases() const { return core.leases_; }
