@@ -172,7 +172,7 @@ std::vector<kept_key> key_book::kept_after(item_id after, std::size_t max) const
   };
   if (keeps_idempotency_keys()) take(kept_key::kind::idempotency, idempotency_);
   // The others follow their records.
-  if (is_unique()) take(kept_key::kind::unique, unique_);
+  take(kept_key::kind::unique, unique_);
   const auto by_owner = [](const kept_key& a, const kept_key& b) { return a.owner < b.owner; };
   if (max > 0 && found.size() > max) {
     std::nth_element(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(max - 1), found.end(), by_owner);
@@ -186,7 +186,7 @@ std::vector<kept_key> key_book::kept_after(item_id after, std::size_t max) const
 void key_book::import(const kept_key& key) {
   const bool idempotency = key.what == kept_key::kind::idempotency;
   auto& table = idempotency ? idempotency_ : unique_;
-  if (idempotency ? !keeps_idempotency_keys() : !is_unique()) return;
+  if (idempotency && !keeps_idempotency_keys()) return;
   if (key.expires == wall_time{})
     table.release(key.digest, key.owner);
   else

@@ -130,7 +130,7 @@ public:
   /// What storage::import() means for a key, and for a record's own.
   void import(const kept_key& key);
   void import(const record& r) {
-    if (is_unique()) rebuild(r.digest, r.id, r.hold, r.state);
+    rebuild(r.digest, r.id, r.hold, r.state);
   }
   void clear() {
     unique_.clear();

@@ -72,6 +72,9 @@ enum class key_hold : std::uint8_t {
 
 using header_list = std::vector<std::pair<std::string, std::string>>;
 
+/// The first bytes of a payload that could not be opened: JSON text never looks like that.
+inline constexpr std::string_view sealed_mark("\x01\x01", 2);
+
 struct record {
   item_id id;                       ///< 0 until appended
   record_state state = record_state::waiting;

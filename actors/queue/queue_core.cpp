@@ -427,6 +427,10 @@ expected<void> queue_core::retry(record r, instant now, queue_effects& fx) {
     return {errc::conflict, "job " + to_string(job_id{settings_.name, r.id}) + ": it is finished; push it again"};
   if (r.state == record_state::held)
     return {errc::conflict, "job " + to_string(job_id{settings_.name, r.id}) + ": it is held back until what it waits for has happened"};
+  // A handler would take the sealed bytes for the item.
+  if (r.payload.starts_with(sealed_mark))
+    return {errc::conflict, "job " + to_string(job_id{settings_.name, r.id}) + ": " +
+                              (r.last_error.empty() ? "cannot be opened" : r.last_error) + "; it stays as it is until then"};
   if (auto ok = take_out(r, now, fx); !ok) return ok;
   const auto from = ref_of(r);
   const bool waited = from.state == record_state::keyed && r.due != wall_time{};

@@ -48,7 +48,7 @@ expected<void> level_store::import(const import_part& part) {
   for (const auto& k : part.keys) {
     highest = std::max(highest, k.owner);
     const bool repeats = k.what == kept_key::kind::idempotency;
-    if (repeats ? !keys_.keeps_idempotency_keys() : !keys_.is_unique()) continue;
+    if (repeats && !keys_.keeps_idempotency_keys()) continue;
     const auto key = repeats ? slice(key_.digest(row_kind::idempotency, k.digest))
                              : slice(set_key_.digest(row_kind::unique, k.digest));
     if (k.expires != wall_time{})
@@ -115,8 +115,7 @@ expected<void> level_store::wipe() {
     const std::lock_guard state{state_mutex_};
     if (keys_.keeps_idempotency_keys())
       keys_.idempotency_keys().for_each([&](const auto& e) { keys.emplace_back(row_kind::idempotency, e.digest); });
-    if (keys_.is_unique())
-      keys_.unique_keys().for_each([&](const auto& e) { keys.emplace_back(row_kind::unique, e.digest); });
+    keys_.unique_keys().for_each([&](const auto& e) { keys.emplace_back(row_kind::unique, e.digest); });
   }
   auto& batch = *batch_;
   for (std::size_t at = 0; at < keys.size();) {

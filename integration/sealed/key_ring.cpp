@@ -19,7 +19,7 @@ namespace caravan {
 namespace {
 
 // On disk: to change it, add a version and keep opening this one.
-constexpr std::string_view mark("\x01\x01", 2);
+constexpr std::string_view mark("\x01\x01", 2);  // messages/record.hpp has it too, as sealed_mark
 constexpr std::size_t nonce_size = 12;
 constexpr std::size_t tag_size = 16;
 constexpr std::size_t id_size = 4;

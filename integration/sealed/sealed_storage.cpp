@@ -3,6 +3,7 @@
 #include "integration/record_codec.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 #include <vector>
 
@@ -18,8 +19,16 @@ void move_secrets(record& from, record& to) {
   to.key = std::move(from.key);
   to.last_error = std::move(from.last_error);
   to.headers = std::move(from.headers);
-  to.more = std::move(from.more);  // errors and the result
+  to.idempotency_key = std::move(from.idempotency_key);
   to.more = std::move(from.more);
+}
+
+std::string hash_of(std::string_view text) {
+  const auto d = digest_of(text);
+  char hex[36];
+  std::snprintf(hex, sizeof hex, "%016llx%016llx", static_cast<unsigned long long>(d.high),
+                static_cast<unsigned long long>(d.low));
+  return hex;
 }
 
 /// The first items in line that are sealed.
@@ -146,7 +155,8 @@ private:
     out.last_error.clear();
     out.headers.clear();
     out.more.clear();
-    out.more.clear();
+    // A storage compares it with others: a hash does as well.
+    out.idempotency_key = secrets.idempotency_key.empty() ? "" : hash_of(secrets.idempotency_key);
     return out;
   }
 

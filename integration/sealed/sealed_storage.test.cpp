@@ -120,6 +120,7 @@ CAF_TEST(nothing secret is on the disk) {
   place p;
   auto store = p.open(one).value();
   auto r = secret("\"payload-secret\"", "key-secret");
+  r.idempotency_key = "repeat-secret";
   store->append({&r, 1}, today()).value();
   auto failed = *store->find(r.id).value();
   const auto from = ref_of(failed);
@@ -135,7 +136,7 @@ CAF_TEST(nothing secret is on the disk) {
   CAF_CHECK(store->key_owner(digest_of("key-secret")).value() == r.id);
   store->close().value();
   store.reset();
-  for (const std::string what : {"payload-secret", "key-secret", "error-secret", "header-secret"})
+  for (const std::string what : {"payload-secret", "key-secret", "error-secret", "header-secret", "repeat-secret"})
     CAF_CHECK(!on_disk(p.folder.path().string(), what));
   auto plain = p.open_plain();
   push(*plain, "\"in the clear\"");

@@ -1,5 +1,7 @@
 // Sealed items through whole nodes: on LevelDB over restarts, and on a Redis that two nodes share.
 #define CAF_SUITE encrypted
+#include "nodes/ask_actor.hpp"
+#include "nodes/node_runtime.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/redis_server.hpp"
 #include "tests/support/temp_folder.hpp"
@@ -122,6 +124,12 @@ CAF_TEST(an item whose key is lost is dead and the queue goes on) {
   const auto job = q.find(lost).value();
   CAF_CHECK(job.state == "dead");
   CAF_CHECK(job.last_error.find("cannot be opened") != std::string::npos);
+  // A retry would hand the sealed bytes to the handler.
+  const auto retried = ask_actor<ack>(n.runtime().system(), n.runtime().find("mail")->actor(), change_job{lost, job_change::retry}, 10s, "mail");
+  CAF_REQUIRE(!retried);
+  CAF_CHECK(retried.failure().code == errc::conflict);
+  CAF_CHECK(q.find(lost)->state == "dead");
+  CAF_CHECK(q.info()->dead == 1);
 }
 
 CAF_TEST(two nodes share sealed items in Redis) {
