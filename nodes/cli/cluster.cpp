@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <thread>
 
 namespace caravan::cli {
@@ -46,14 +47,19 @@ exit_code run_health(const arguments& given) {
   client node(given);
   const auto answer = node.ask({.path = "/v1/cluster"});
   std::vector<std::string> wrong;
+  std::map<std::string, std::vector<std::string>> owners;
   std::size_t alive = 0;
   for (const auto& n : answer["nodes"]) {
-    if (n["alive"].get<bool>())
+    if (n["alive"].get<bool>()) {
       ++alive;
-    else
+      for (const auto& q : n["owns"]) owners[q.get<std::string>()].push_back(n["name"].get<std::string>());
+    } else if (!n["owns"].empty()) {  // one that handed everything over before it went is missed by nobody
       wrong.push_back("node " + clean(n["name"].get<std::string>()) + " at " + clean(n["address"].get<std::string>()) +
                       " is gone, and was the home of: " + joined(n["owns"]));
+    }
   }
+  for (const auto& [queue, names] : owners)
+    if (names.size() > 1) wrong.push_back("queue " + clean(queue) + " has more than one owner: " + clean(names[0]) + ", " + clean(names[1]));
   for (const auto& q : answer["without_owner"])
     wrong.push_back("queue " + clean(q.get<std::string>()) + " has no owner");
   if (given.has("--json")) {
