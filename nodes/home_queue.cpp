@@ -20,6 +20,7 @@
 #include <cstring>
 #include <future>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -35,6 +36,7 @@ std::size_t items_in(const storage_counts& n) {
   return all;
 }
 
+constexpr auto news_takes = 5s;  // many times what it takes between nodes that live
 constexpr auto ask_timeout = 10s;
 constexpr auto answer_moment = 1s;
 constexpr auto short_delay = 100ms;  ///< before a way that was lost is looked for again
@@ -197,6 +199,11 @@ public:
     return done(ask_actor<ack>(*parts_.system, p, caravan::set_max_workers{most}, ask_timeout,
                                "queue \"" + name() + "\": its workers"));
   }
+  expected<void> cancel(item_id item) override {
+    const auto done = ask<ack>(change_job{item, job_change::cancel});
+    if (!done) return done.failure();
+    return {};
+  }
   expected<job_info> find(item_id item) override {
     auto st = ask<job_status>(find_job{item});
     if (!st) return st.failure();
@@ -213,14 +220,21 @@ public:
       look_at_home(known);
       return;
     }
+    const auto now = std::chrono::steady_clock::now();
+    if (!known.node.empty())
+      nobody_since_.reset();
+    else if (!nobody_since_)
+      nobody_since_ = now;
     if (known.node.empty() || known.node == parts_.node) {
       const bool lost_with_its_node = parts_.settings.type == config::queue_type::channel;
+      // Between two homes of a move nobody says that it is his, for as long as news takes: no reason to begin it anew.
+      const bool on_its_way = !note_.node.empty() && cluster_->members->peer(note_.node) && nobody_since_ && now - *nobody_since_ < news_takes;
       // While a move comes here its source decides.
       // It moved there a moment ago, and the others have not heard of it.
       const bool to_noted = linked_ && target_.name == note_.node;
       const bool nobodys = !store_ && (note_.node.empty() || lost_with_its_node);
       lock.unlock();
-      if (nobodys && cluster_->members->first_candidate(name())) {
+      if (nobodys && !on_its_way && cluster_->members->first_candidate(name())) {
         auto ok = open_store();
         if (ok) ok = begin(note_.epoch + 1, nullptr);
         if (!ok) tell_trouble(ok.failure().text);
@@ -871,6 +885,7 @@ private:
   queue_front_actor front_;
   std::mutex changing_;  ///< outermost: the home comes or goes
   mutable std::mutex mutex_;
+  std::optional<std::chrono::steady_clock::time_point> nobody_since_;  ///< under changing_
   home_note note_;
   std::shared_ptr<storage> store_;              ///< at home, and while a move comes
   std::shared_ptr<tracked_storage> tracked_;    ///< the same

@@ -268,7 +268,11 @@ private:
         if (table_.on_tick(now())) news_ = true;
         changed = std::exchange(news_, false);
       }
-      if (changed || std::exchange(first_, false)) options_.changed();
+      // Now and then without news: some wait for time to pass.
+      if (const auto at = std::chrono::steady_clock::now(); changed || std::exchange(first_, false) || at - told_at_ >= 2 * interval) {
+        told_at_ = at;
+        options_.changed();
+      }
       std::unique_lock lock(mutex_);
       wake_.wait_for(lock, interval, [&] { return news_ || stop.stop_requested(); });
     }
@@ -282,6 +286,7 @@ private:
   bool news_ = false;
   bool leaving_ = false;
   bool first_ = true;  ///< only the thread
+  std::chrono::steady_clock::time_point told_at_;  ///< likewise
   std::string told_;   ///< likewise
   std::jthread thread_;
 };

@@ -6,6 +6,7 @@
 #include "config/redis_address.hpp"
 #include "integration/http_client/http_runner.hpp"
 #include "integration/process/exec_runner.hpp"
+#include "integration/sealed/key_ring.hpp"
 #include "integration/redis/redis_client.hpp"
 #include "integration/redis/redis_nodes.hpp"
 #include "messages/type_ids.hpp"
@@ -135,6 +136,12 @@ config::problems check_handlers(const config::ini& from) {
   config::problems found;
   config::problems others;  // told by config::check
   for (const auto& q : config::read_settings(from, others).queues) {
+    if (!q.encrypt.empty())
+      if (const auto keys = load_key_ring(q.encrypt); !keys) {
+        const auto own = from.locate("queue." + q.name, "ENCRYPT");
+        config::report(found, {config::severity::error, own.what ? own.what->where : config::origin{}, "[queue." + q.name + "] ENCRYPT",
+                               keys.failure().text, "put the keys there, or correct the name"});
+      }
     const auto made = runner_of(q, nullptr);
     if (made) continue;
     const auto own = from.locate("queue." + q.name, "HANDLER");

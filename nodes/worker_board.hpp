@@ -52,7 +52,7 @@ struct worker_entry {
 class worker_board {
 public:
   static constexpr std::chrono::milliseconds kept{600'000};
-  static constexpr std::size_t most = 10'000;  ///< workers; the one that is silent longest makes room
+  static constexpr std::size_t most = 1'000;  ///< workers; the one that is silent longest makes room
 
   /// A worker told of itself.
   worker_orders beat(worker_beat b, wall_time now);

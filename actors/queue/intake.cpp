@@ -76,7 +76,7 @@ expected<void> intake::admit(std::unique_lock<std::mutex>& lock, std::size_t n, 
   const auto closed = [&]() -> expected<void> { return closed_because_; };
   if (closed_) return closed();
   if (n > limits_.length)
-    return {errc::queue_full, "queue \"" + limits_.queue + "\": a push of " + std::to_string(n) +
+    return {errc::too_large, "queue \"" + limits_.queue + "\": a push of " + std::to_string(n) +
                                 " items can never fit, the limit is LENGTH = " + std::to_string(limits_.length) +
                                 "; push fewer at a time or raise it in [queue." + limits_.queue + "]"};
   const auto fits = [&] { return closed_ || (!held_ && outstanding_ + n <= limits_.length); };

@@ -316,7 +316,7 @@ CAF_TEST(items too large and pushes that can never fit are refused before anythi
   CAF_CHECK(d.in.push(r));
   const auto bulk = d.push(6);
   CAF_REQUIRE(!bulk);
-  CAF_CHECK(bulk.failure().code == errc::queue_full);
+  CAF_CHECK(bulk.failure().code == errc::too_large);
   CAF_CHECK(bulk.failure().text.find("can never fit") != std::string::npos);
   CAF_CHECK_EQUAL(d.store->rows().size(), 2u);
 }

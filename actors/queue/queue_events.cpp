@@ -44,6 +44,9 @@ void queue_events::handled(const queue_effects& fx) const {
   if (!wants(event_topic::job_handled)) return;
   for (const auto& r : fx.erase)
     to_->tell(event_topic::job_handled, queue_, text_of({{"job", to_string(job_id{queue_, r.id})}}));
+  for (const auto& m : fx.move)  // kept for its retention
+    if (m.to.state == record_state::done)
+      to_->tell(event_topic::job_handled, queue_, text_of({{"job", to_string(job_id{queue_, m.to.id})}}));
 }
 
 void queue_events::decided(const queue_effects& fx, const queue_core& core, const std::string& paused_by) {

@@ -537,8 +537,9 @@ home_actor::behavior_type queue_behavior(pointer self, queue_parts parts) {
     [self](report_batches& r) -> caf::result<batches_reported> {
       for (auto& d : r.done)
         for (auto& o : d.rest)
-          if (o.what > item_outcome::kind::later) o.what = item_outcome::kind::unhandled;
+          if (o.what > item_outcome::kind::handled) o.what = item_outcome::kind::unhandled;
       auto said = self->state.core->on_report(r, now_of(self), self->state.fx);
+      self->state.events.handled(self->state.fx);
       perform(self);
       return said;
     },

@@ -341,7 +341,7 @@ CAF_TEST(a push that waits in vain gets queue_full at PUSH_TIMEOUT) {
 
 CAF_TEST(a push that can never fit is refused at once) {
   start();
-  CAF_CHECK(ask<push_results>(queue, items({"1", "2", "3", "4", "5", "6"}))->code() == errc::queue_full);
+  CAF_CHECK(ask<push_results>(queue, items({"1", "2", "3", "4", "5", "6"}))->code() == errc::too_large);
   CAF_CHECK_EQUAL(timers(), 0u);
 }
 

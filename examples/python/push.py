@@ -7,6 +7,7 @@
 Each push has an idempotency key, so that one whose answer was lost may be said again and is stored once.
 """
 import argparse
+import http.client
 import json
 import os
 import sys
@@ -35,7 +36,7 @@ def push(node, queue, payloads, token="", patience=30.0):
             if e.code not in (429, 503, 504) or time.monotonic() > end:
                 raise SystemExit(f"{e.code}: {json.load(e).get('detail', '')}")
             time.sleep(float(e.headers.get("Retry-After") or 1))
-        except OSError as e:
+        except (OSError, ValueError, http.client.HTTPException) as e:  # also an answer that was cut off
             if time.monotonic() > end:
                 raise SystemExit(f"no node answers at {node}: {e}")
             time.sleep(0.5)

@@ -13,6 +13,7 @@ Put your own work into handle(). The rest shows what a worker has to do:
 """
 import argparse
 import concurrent.futures
+import http.client
 import json
 import os
 import signal
@@ -74,7 +75,7 @@ class Node:
             except ValueError:
                 said = {}
             return e.code, said, float(e.headers.get("Retry-After") or 1)
-        except (OSError, ValueError) as e:
+        except (OSError, ValueError, http.client.HTTPException) as e:  # also an answer that was cut off
             return 0, {"detail": str(e)}, 1
 
 

@@ -151,7 +151,7 @@ exit_code run_check(const arguments& given) {
     check_rest(f, node, given);
     check_queues(f, node, given);
   } catch (const stop& s) {
-    if (s.code() != exit_no_node) throw;
+    if (s.code() == exit_usage) throw;
     f.add(verdict::critical, s.what());
   }
   return static_cast<exit_code>(f.print(given.has("--json")));

@@ -1,9 +1,11 @@
+#include "config/values.hpp"
 #include "nodes/cli/client.hpp"
 #include "nodes/cli/table.hpp"
 #include "nodes/cli/verbs.hpp"
 
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <thread>
 
 namespace caravan::cli {
@@ -46,14 +48,19 @@ exit_code run_health(const arguments& given) {
   client node(given);
   const auto answer = node.ask({.path = "/v1/cluster"});
   std::vector<std::string> wrong;
+  std::map<std::string, std::vector<std::string>> owners;
   std::size_t alive = 0;
   for (const auto& n : answer["nodes"]) {
-    if (n["alive"].get<bool>())
+    if (n["alive"].get<bool>()) {
       ++alive;
-    else
+      for (const auto& q : n["owns"]) owners[q.get<std::string>()].push_back(n["name"].get<std::string>());
+    } else if (!n["owns"].empty()) {  // one that handed everything over before it went is missed by nobody
       wrong.push_back("node " + clean(n["name"].get<std::string>()) + " at " + clean(n["address"].get<std::string>()) +
                       " is gone, and was the home of: " + joined(n["owns"]));
+    }
   }
+  for (const auto& [queue, names] : owners)
+    if (names.size() > 1) wrong.push_back("queue " + clean(queue) + " has more than one owner: " + clean(names[0]) + ", " + clean(names[1]));
   for (const auto& q : answer["without_owner"])
     wrong.push_back("queue " + clean(q.get<std::string>()) + " has no owner");
   if (given.has("--json")) {
@@ -129,7 +136,11 @@ exit_code run_move(const arguments& given) {
   const http_call move{.method = "POST",
                        .path = path + "/move",
                        .body = json{{"to", to}}.dump(-1, ' ', false, json::error_handler_t::replace)};
-  const auto end = std::chrono::steady_clock::now() + 600s;
+  const auto text = given.get("--timeout", "1m");
+  const auto patience = config::parse_duration(text);
+  if (!patience || *patience <= 0ns || *patience > 24h)
+    throw stop(exit_usage, "--timeout " + text + ": write a duration up to 24h like 30s or 5m");
+  const auto end = std::chrono::steady_clock::now() + *patience;
   std::string begun_at;
   // While a queue changes hands nobody can answer for it: that passes.
   const auto passes = [&](const http_answer& a) {
@@ -172,7 +183,8 @@ exit_code run_move(const arguments& given) {
     if (std::chrono::steady_clock::now() > end)
       throw stop(exit_refused,
                  "queue \"" + given.get("QUEUE") + "\": node \"" + to +
-                     "\" does not own it after ten minutes; see \"caravan cluster ls\" and that node's log");
+                     "\" does not own it after " + text + "; the move may still go on: \"caravan queue inspect\" tells the owner, "
+                     "\"caravan cluster moves\" of the node that owned it before tells how it ended");
     std::this_thread::sleep_for(100ms);
   }
 }
@@ -236,7 +248,8 @@ std::vector<verb> cluster_verbs() {
       {"queue",
        "move",
        "Moves a queue to another node while it works, and waits until that owns it.",
-       {{"QUEUE", "", "The queue", times::once}, {"--to", "NODE", "The name of the node", times::once}},
+       {{"QUEUE", "", "The queue", times::once}, {"--to", "NODE", "The name of the node", times::once},
+        {"--timeout", "DURATION", "Gives up waiting after this; 1m without it"}},
        "caravan queue move mail --to mars",
        run_move,
        talks_to::node,

@@ -78,7 +78,11 @@ expected<std::shared_ptr<node_addresses>> node_addresses::parse(std::string_view
     if (url.empty()) continue;
     if (url.find("://") == std::string::npos) url = "http://" + url;
     const auto host = url.find("://") + 3;
-    if ((!url.starts_with("http://") && !url.starts_with("https://")) || host == url.size() ||
+    const auto colon = url.rfind(':');
+    const auto port = colon > host && url.find(']', colon) == std::string::npos ? url.substr(colon + 1) : std::string("80");
+    const bool good_port = !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos &&
+                           std::stoul(port) >= 1 && std::stoul(port) <= 65535;
+    if ((!url.starts_with("http://") && !url.starts_with("https://")) || host == url.size() || !good_port ||
         url.find_first_of("/?#@", host) != std::string::npos)
       return {errc::invalid_argument,
               "\"" + url + "\" is no address of a node; write HOST:PORT, http://HOST:PORT or https://HOST:PORT"};

@@ -80,6 +80,8 @@ std::string_view word_of(item_outcome::kind k) {
       return "rejected";
     case item_outcome::kind::later:
       return "later";
+    case item_outcome::kind::handled:
+      return "handled";
   }
   return "failed";
 }
@@ -284,7 +286,7 @@ struct remote_worker::engine : std::enable_shared_from_this<remote_worker::engin
       // By the node's clock: what counts is how far it lies ahead of the lease's end.
       if (const auto deadline = instant_of(text_of(j, "deadline")); deadline && server_end)
         into.deadline = std::min(into.deadline, c.ends + (*deadline - *server_end));
-      into.token = std::max(into.token, j.value("token", std::uint64_t{0}));
+      into.token = std::max<std::uint64_t>(into.token, std::strtoull(text_of(j, "token").c_str(), nullptr, 10));
       into.items->push_back(std::move(r));
       into.names.push_back(id_text);
     }

@@ -43,7 +43,7 @@ ordered_json to_json(const std::string& queue, const claimed_job& j) {
   ordered_json out{{"id", to_string(job_id{queue, r.id})}};
   put_payload(out, r.payload);
   out["attempt"] = r.attempts + 1;
-  out["token"] = j.token;
+  out["token"] = std::to_string(j.token);  // beyond 2^53 a number is not exact everywhere
   out["key"] = r.key;
   out["pushed_at"] = instant_or_null(std::chrono::system_clock::time_point{r.pushed_at.time_since_epoch()});
   out["deadline"] = instant_or_null(std::chrono::system_clock::time_point{j.deadline.time_since_epoch()});

@@ -41,7 +41,8 @@ CAF_TEST(jobs are claimed and acknowledged in part and as a whole) {
   CAF_CHECK(jobs[0]["payload"] == json({{"n", 1}}));
   CAF_CHECK_EQUAL(jobs[0]["attempt"], json(1));
   CAF_CHECK_EQUAL(jobs[0]["headers"]["h"], json("v"));
-  CAF_CHECK(jobs[0]["token"].get<std::uint64_t>() < jobs[1]["token"].get<std::uint64_t>());
+  const auto token = [&](std::size_t i) { return std::stoull(jobs[i]["token"].get<std::string>()); };
+  CAF_CHECK(token(0) < token(1));
   CAF_CHECK(jobs[0]["deadline"].is_null());
   CAF_CHECK_EQUAL(got.at("remaining"), json("20s"));
   CAF_CHECK_EQUAL(f.count("mail", "running"), 3u);

@@ -15,7 +15,7 @@
 
 using namespace caravan;
 using namespace std::chrono_literals;
-using http::testing::client;
+using stream_client = http::testing::client;
 using testing_support::answer;
 using testing_support::eventually;
 using testing_support::http_node;
@@ -54,7 +54,7 @@ public:
   std::string head;
 
 private:
-  client client_;
+  stream_client client_;
 };
 
 std::uint64_t subscribers(http_node& f) { return f.get("/v1/events/topics").at("subscribers").get<std::uint64_t>(); }
@@ -243,7 +243,7 @@ CAF_TEST(locks and tasks and the door tell what happens) {
 
 CAF_TEST(a client that does not read misses a counted number and others miss nothing) {
   http_node f;
-  client stalled{f.node().http_port(), 4096};
+  stream_client stalled{f.node().http_port(), 4096};
   stalled.send(get("/v1/events?topic=app.%23"));
   CAF_REQUIRE(eventually([&] { return subscribers(f) == 1; }));
   std::atomic<int> got{0};
@@ -269,9 +269,9 @@ CAF_TEST(a client that does not read misses a counted number and others miss not
 CAF_TEST(a thousand listeners cost no thread and no place at the door) {
   http_node f("[qos]\nENABLED = true\nMAX_INFLIGHT = 2\nMAX_WAITING = 2\n");
   const auto before = threads();
-  std::vector<std::unique_ptr<client>> clients;
+  std::vector<std::unique_ptr<stream_client>> clients;
   for (int i = 0; i < 1'000; ++i) {
-    clients.push_back(std::make_unique<client>(f.node().http_port()));
+    clients.push_back(std::make_unique<stream_client>(f.node().http_port()));
     clients.back()->send(get("/v1/events?topic=app.%23"));
     clients.back()->read_until("\r\n\r\n");
   }
