@@ -65,6 +65,10 @@ queue_actor::behavior_type fake_owner(queue_actor::stateful_pointer<owner_state>
       [](const list_jobs&) { return job_list{}; },
       [note](const change_job&) { return note("change"); },
       [note](const move_queue&) { return note("move"); },
+      [note](const change_jobs&) {
+        note("change many");
+        return jobs_changed{};
+      },
   };
 }
 

@@ -130,7 +130,8 @@ queue_actor::behavior_type fake_queue(fake_queue_pointer self) {
           [=](const find_job&) -> caf::result<job_status> { return unexpected(); },
           [=](const list_jobs&) -> caf::result<job_list> { return unexpected(); },
           [=](const change_job&) -> caf::result<ack> { return unexpected(); },
-          [=](const move_queue&) -> caf::result<ack> { return unexpected(); }};
+          [=](const move_queue&) -> caf::result<ack> { return unexpected(); },
+          [=](const change_jobs&) -> caf::result<jobs_changed> { return unexpected(); }};
 }
 
 struct fixture : test::shell_fixture {
