@@ -242,11 +242,11 @@ CAF_TEST(unique until) {
   CAF_CHECK(queue("[queue]\nUNIQUE_UNTIL = 90").unique_lifetime == 90s);
   CAF_CHECK_EQUAL(
       complaint("UNIQUE_UNTIL = never"),
-      "f.ini:2: error: [queue] UNIQUE_UNTIL: \"never\" is no duration; write start, done or for example 10m\n");
+      "f.ini:2: error: [queue] UNIQUE_UNTIL: \"never\" is no duration; write start, done, success or for example 10m\n");
   for (const auto* value : {"0", "-1s", "1us"})
     CAF_CHECK_EQUAL(complaint("UNIQUE_UNTIL = " + std::string(value)),
                     "f.ini:2: error: [queue] UNIQUE_UNTIL: \"" + std::string(value) +
-                        "\" is no whole number of milliseconds above 0; write start, done or for example 10m\n");
+                        "\" is no whole number of milliseconds above 0; write start, done, success or for example 10m\n");
 }
 
 CAF_TEST(sync) {

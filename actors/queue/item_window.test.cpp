@@ -16,6 +16,7 @@ record item(std::uint64_t id, std::int64_t due = 0, std::size_t size = 1) {
   record r;
   r.id = {id};
   r.due = wall_time{std::chrono::milliseconds{due}};
+  if (due != 0) r.state = record_state::delayed;
   r.payload.assign(size, 'x');
   return r;
 }
@@ -204,4 +205,22 @@ CAF_TEST(a window and a plain map agree on any sequence) {
       CAF_REQUIRE_EQUAL(w.total(), rows.size() - out.size());
     }
   }
+}
+
+CAF_TEST(the end of a ranked window goes back when better records fill it) {
+  item_window w{item_window::order::by_rank, 2, 1000};
+  const auto ranked = [](std::uint64_t id, std::int32_t priority) {
+    auto r = item(id);
+    r.priority = priority;
+    r.state = record_state::ranked;
+    return r;
+  };
+  // One of low priority left already: it is in flight, far behind what follows.
+  w.add(ranked(1, -9));
+  CAF_CHECK_EQUAL(w.pop_front().id.value, 1u);
+  for (std::uint64_t id = 2; id <= 8; ++id) w.add(ranked(id, static_cast<std::int32_t>(id)));
+  CAF_CHECK(w.size() <= 4u);
+  CAF_CHECK_EQUAL(w.total(), 7u);
+  CAF_CHECK_EQUAL(w.front().id.value, 8u);
+  CAF_CHECK(w.end() < (item_window::place{wall_time{std::chrono::milliseconds{9}}, item_id{1}}));
 }

@@ -70,6 +70,10 @@ queue_actor::behavior_type fake_owner(queue_actor::stateful_pointer<owner_state>
         return batches_reported{true, {}};
       },
       [](const find_key&) { return found_key{item_id{7}}; },
+      [note](const change_jobs&) {
+        note("change many");
+        return jobs_changed{};
+      },
   };
 }
 

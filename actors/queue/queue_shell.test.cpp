@@ -776,6 +776,76 @@ CAF_TEST(a job can be removed in the moment it was pushed) {
 
 // ---- the end ----
 
+CAF_TEST(a cancelled job of a handler is told to its pool and found as cancelled) {
+  start();
+  const auto pool = attach(1, 1);
+  const auto id = push("a");
+  const auto token = batches_of(pool)[0].token;
+  CAF_CHECK(holds(ask<ack>(queue, change_job{id, job_change::cancel})));
+  const auto& asked = deref<std::remove_pointer_t<test::fake_pool_pointer>>(pool).state.asked_to_stop;
+  CAF_CHECK_EQUAL(asked, std::vector<std::uint64_t>{token});
+  CAF_CHECK(phase_of(id) == job_phase::running);
+  done(1, token, {{0, item_outcome::kind::failed, "it was stopped", 0ms}});
+  CAF_CHECK(phase_of(id) == job_phase::cancelled);
+  CAF_CHECK(store->rows().empty());
+  const auto again = ask<ack>(queue, change_job{id, job_change::cancel});
+  CAF_CHECK(!holds(again));
+}
+
+CAF_TEST(dead jobs that match are tried again in their order and others stay) {
+  settings.max_attempts = 1;
+  settings.batch_length = 5;
+  start();
+  const auto pool = attach(1, 1);
+  ask<push_results>(queue, items({"a", "b", "c", "d"}));
+  batch_result rest;
+  for (std::uint32_t i = 0; i < 4; ++i) rest.push_back({i, item_outcome::kind::failed, i % 2 ? "timeout" : "refused", 0ms});
+  const auto& got = batches_of(pool);
+  for (const auto& b : std::vector(got)) done(1, b.token, rest);
+  CAF_REQUIRE_EQUAL(status().counts.dead, 4u);
+  change_jobs wanted;
+  wanted.filter.error = "time";
+  wanted.count_only = true;
+  auto answer = ask<jobs_changed>(queue, wanted);
+  CAF_REQUIRE(holds(answer));
+  CAF_CHECK(answer->value->seen == 4 && answer->value->matched == 2 && answer->value->changed == 0);
+  // In parts of three rows.
+  wanted.count_only = false;
+  wanted.most = 3;
+  std::uint64_t changed = 0;
+  for (bool more = true; more;) {
+    answer = ask<jobs_changed>(queue, wanted);
+    CAF_REQUIRE(holds(answer));
+    changed += answer->value->changed;
+    wanted.after_sort = answer->value->after_sort;
+    wanted.after_id = answer->value->after_id;
+    more = answer->value->more;
+  }
+  CAF_CHECK_EQUAL(changed, 2u);
+  CAF_CHECK_EQUAL(status().counts.dead, 2u);
+  tell(queue, demand{1, 1, 0});
+  CAF_CHECK_EQUAL(payloads(batches_of(pool).back()), (texts{"b", "d"}));
+}
+
+CAF_TEST(two moves of a record that wait for one write become one) {
+  settings.requeue_delay = 10ms;
+  settings.retry = config::parse_retry_policy("list 1ms").value();
+  settings.retry_jitter = 0;
+  start();
+  const auto pool = attach(1, 1);
+  const auto id = push("a");
+  store->fail_next(1);
+  // The first write fails and is tried again a second later; what is decided meanwhile gathers behind it.
+  for (int i = 0; i < 4; ++i) {
+    done(1, batches_of(pool).back().token, {{0, item_outcome::kind::failed, "why", 0ms}}, 1);
+    pass(5ms, 1ms);
+  }
+  CAF_CHECK_EQUAL(batches_of(pool).size(), 5u);
+  pass(3s, 100ms);
+  CAF_REQUIRE(store->rows().count(id));
+  CAF_CHECK_EQUAL(store->rows().at(id).attempts, 4u);
+}
+
 CAF_TEST(an idle queue stops at once) {
   start();
   push("a");

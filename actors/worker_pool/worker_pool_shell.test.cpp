@@ -132,7 +132,8 @@ queue_actor::behavior_type fake_queue(fake_queue_pointer self) {
           [=](const change_job&) -> caf::result<ack> { return unexpected(); },
           [=](const move_queue&) -> caf::result<ack> { return unexpected(); },
           [=](const report_batches&) -> caf::result<batches_reported> { return unexpected(); },
-          [=](const find_key&) -> caf::result<found_key> { return unexpected(); }};
+          [=](const find_key&) -> caf::result<found_key> { return unexpected(); },
+          [=](const change_jobs&) -> caf::result<jobs_changed> { return unexpected(); }};
 }
 
 struct fixture : test::shell_fixture {

@@ -58,6 +58,7 @@ struct fake_pool_state {
   static inline const char* name = "fake_pool";
   std::vector<batch> got;
   std::function<void(const batch&)> on_batch;
+  std::vector<std::uint64_t> asked_to_stop;
   fake_pool_state() = default;
 };
 using fake_pool_pointer = worker_pool_actor::stateful_pointer<fake_pool_state>;
@@ -74,7 +75,10 @@ inline worker_pool_actor::behavior_type fake_pool(fake_pool_pointer self, std::f
           [](const stop_calls&) {},
           [](set_max_workers) { return ack{}; },
           [](get_pool_status) { return pool_status{}; },
-          [](stop_pool) { return pool_status{}; }};
+          [](stop_pool) { return pool_status{}; },
+          [self](const stop_calls& stop) {
+            for (const auto token : stop.tokens) self->state.asked_to_stop.push_back(token);
+          }};
 }
 
 class shell_fixture : public test_coordinator_fixture<wire_config> {
