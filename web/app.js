@@ -140,7 +140,8 @@ function Shell({ me, has, log_out }) {
   useEffect(() => start_stream(), []);
   useEffect(() => set_menu(false), [url.page, url.queue, url.job]);
 
-  const [list, failure, again] = use_get("/v1/queues");
+  const name = url.page ?? "overview";
+  const [list, failure, again] = use_get("/v1/queues", { every: ["overview", "queues", "cluster"].includes(name) ? 2000 : 5000 });
   const [ready] = use_get("/readyz", { every: 5000 });
   const [node] = use_get("/v1/node", { every: 10000 });
   const [cluster] = use_get(has.cluster ? "/v1/cluster" : "/v1/me", { every: 5000 });
@@ -148,7 +149,6 @@ function Shell({ me, has, log_out }) {
   const shared = { queues: list?.queues ?? null, failure, again, ready, node, cluster: has.cluster ? cluster : null, cron: has.schedules ? cron : null };
   const may = { admin: me.roles.includes("admin"), push: me.roles.includes("push"), work: me.roles.includes("work") };
 
-  const name = url.page ?? "overview";
   const page = pages.find((p) => p.name === name);
   const View = hidden_pages[name] ?? page?.view;
   const current = page_above[name] ?? name;

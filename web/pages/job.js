@@ -51,7 +51,7 @@ function timeline(job) {
 
 export function Job({ url, may }) {
   const id = url.job ?? "";
-  const [job, failure, again] = use_live(() => get_job(id), id);
+  const [job, failure, again] = use_live(() => get_job(id), id, { on: /^(job|queue)\./ });
   const queue_name = job?.queue ?? id.slice(0, Math.max(0, id.lastIndexOf(".")));
   const [q] = use_get(`/v1/queues/${segment(queue_name)}`);
   const back = html`<a href=${href({ page: "queue", queue: queue_name })}>${queue_name || "Queues"}</a>`;
