@@ -30,7 +30,7 @@ export function Cluster({ url, may, shared }) {
         { title: "Queues", wide: true, cell: (n) => (n.owns ?? []).map((q, i) => html`${i ? ", " : ""}<a href=${href({ page: "queue", queue: q })}>${q}</a>`) },
         { title: "Up since", cell: (n) => html`<${Time} at=${n.started} />` },
         { title: "Version", narrow_hide: true, cell: (n) => n.version },
-        { title: "For nodes", narrow_hide: true, cell: (n) => html`<code>${n.address}</code>` },
+        { title: "For nodes", narrow_hide: true, mid_hide: true, cell: (n) => html`<code>${n.address}</code>` },
         { title: "HTTP", narrow_hide: true, cell: (n) => html`<code>${n.http}</code>` },
         { title: "", cell: (n) => (n.self ? html`<span class="row-actions"><${Act} may=${may.admin} onClick=${() => cordon(n)}>${n.cordoned ? "Uncordon" : "Cordon"}<//><${Act} may=${may.admin} danger onClick=${() => drain(n)}>Drain…<//></span>` : (page_of(n) ? html`<a href=${page_of(n)} title="cordon and drain it there">its dashboard</a>` : "")) },
       ]} />
