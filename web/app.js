@@ -38,8 +38,12 @@ async function find_out() {
   if (me.login && !me.roles.length) return { me, has: {} };
   const has = {};
   const probes = [...pages.filter((p) => p.probe).map((p) => [p.name, p.probe]), ["events", "/v1/events/recent?limit=1"]];
-  await Promise.all(
-    probes.map(async ([name, path]) => {
+  await Promise.all([
+    get("/v1/openapi.json").then(
+      (api) => (has.life = "/v1/jobs/{id}/cancel" in api.paths),
+      () => {},
+    ),
+    ...probes.map(async ([name, path]) => {
       try {
         await get(path);
         has[name] = true;
@@ -47,7 +51,7 @@ async function find_out() {
         has[name] = failure instanceof problem ? !failure.is_absent : false;
       }
     }),
-  );
+  ]);
   return { me, has };
 }
 
@@ -140,7 +144,8 @@ function Shell({ me, has, log_out }) {
   useEffect(() => start_stream(), []);
   useEffect(() => set_menu(false), [url.page, url.queue, url.job]);
 
-  const [list, failure, again] = use_get("/v1/queues");
+  const name = url.page ?? "overview";
+  const [list, failure, again] = use_get("/v1/queues", { every: ["overview", "queues", "cluster"].includes(name) ? 2000 : 5000 });
   const [ready] = use_get("/readyz", { every: 5000 });
   const [node] = use_get("/v1/node", { every: 10000 });
   const [cluster] = use_get(has.cluster ? "/v1/cluster" : "/v1/me", { every: 5000 });
@@ -148,7 +153,6 @@ function Shell({ me, has, log_out }) {
   const shared = { queues: list?.queues ?? null, failure, again, ready, node, cluster: has.cluster ? cluster : null, cron: has.schedules ? cron : null };
   const may = { admin: me.roles.includes("admin"), push: me.roles.includes("push"), work: me.roles.includes("work") };
 
-  const name = url.page ?? "overview";
   const page = pages.find((p) => p.name === name);
   const View = hidden_pages[name] ?? page?.view;
   const current = page_above[name] ?? name;

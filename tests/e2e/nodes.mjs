@@ -63,12 +63,29 @@ export class Node {
     return this.call("GET", `/v1/queues/${name}`);
   }
   async stop() {
-    if (!this.process || this.process.exitCode !== null) return;
+    if (!this.process || this.process.exitCode !== null || this.process.signalCode !== null) return;
     this.process.kill("SIGTERM");
     const hard = setTimeout(() => this.process.kill("SIGKILL"), 15000);
     await once(this.process, "exit");
     clearTimeout(hard);
   }
+}
+
+/// `caravan worker`, until stop().
+export function start_worker(caravan, folder, words) {
+  fs.mkdirSync(folder, { recursive: true });
+  const log = fs.openSync(path.join(folder, "worker.log"), "a");
+  const process = spawn(caravan, ["worker", ...words], { stdio: ["ignore", log, log] });
+  return {
+    process,
+    stop: async () => {
+      if (process.exitCode !== null || process.signalCode !== null) return;
+      process.kill("SIGTERM");
+      const hard = setTimeout(() => process.kill("SIGKILL"), 10000);
+      await once(process, "exit");
+      clearTimeout(hard);
+    },
+  };
 }
 
 export async function start_redis(folder) {

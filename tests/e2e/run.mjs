@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
-import { Node, start_browser, start_redis, until } from "./nodes.mjs";
+import { Node, free_port, start_browser, start_redis, start_worker, until } from "./nodes.mjs";
 
 const [caravan, folder] = process.argv.slice(2);
 const pictures = path.join(folder, "screenshots");
@@ -21,6 +21,12 @@ MAX_ATTEMPTS = 1
 MAX_WORKERS = 2
 [queue.reports]
 LENGTH = 100000
+[queue.parcels]
+[queue.tries]
+HANDLER = exec:false
+MAX_ATTEMPTS = 1
+[queue.later]
+RETENTION = 1h
 [queue.quick]
 TYPE = channel
 HANDLER = exec:true
@@ -224,6 +230,130 @@ try {
     await page.waitForSelector(".preview .bad-text");
   });
 
+  await part("workers are seen, quieted, scaled and stopped", async () => {
+    const gate = path.join(work, "gate");
+    const hold = path.join(work, "hold.sh");
+    fs.writeFileSync(hold, "read -r line || true\nwhile [ ! -e \"$(dirname \"$0\")/gate\" ]; do sleep 0.1; done\n");
+    const worker = start_worker(caravan, path.join(work, "ann"), ["--join", node.url.replace("http://", ""), "--queue", "parcels", "--name", "ann", "--concurrency", "2", "--handler", `exec:sh ${hold}`]);
+    cleanups.unshift(() => worker.stop());
+    await node.push("parcels", [1, 2, 3, 4, 5].map((n) => ({ payload: n })));
+    const page = await new_page(node);
+    await visit(page, node, "?page=workers");
+    const row = "tr:has(b:text-is('ann'))";
+    await page.waitForSelector(`${row} >> text=2/2`); // both its handlers are busy
+    assert.ok((await page.locator("tr:has-text('pool')").count()) >= 2, "the handlers of the node's queues are there too");
+    await picture(page, "workers");
+    await page.click(`${row} button:has-text('Scale')`);
+    await page.waitForSelector("dialog[open]");
+    await page.fill("dialog input[name=n]", "3");
+    await page.click("dialog button[type=submit]");
+    await page.waitForSelector(`${row} >> text=3/3`);
+    await page.click(`${row} button:has-text('Quiet')`);
+    await page.waitForSelector(`${row} button:has-text('Run')`);
+    await page.waitForSelector(`${row} .badge >> text=quiet`);
+    await picture(page, "workers-quiet");
+    fs.writeFileSync(gate, "");
+    await page.waitForSelector(`${row} >> text=0/3`);
+    assert.equal((await node.queue("parcels")).waiting, 2, "a quiet worker takes no more");
+    await page.click(`${row} button:has-text('Run')`);
+    await until("the rest to be handled", async () => (await node.queue("parcels")).handled === 5);
+    await page.click(`${row} button:has-text('Stop')`);
+    await confirm(page);
+    await page.waitForSelector(row, { state: "detached" });
+    await until("the worker to end", () => worker.process.exitCode === 0);
+  });
+
+  await part("events are followed as they happen", async () => {
+    const page = await new_page(node);
+    await visit(page, node, "?page=events");
+    await page.waitForSelector(".badge.good >> text=live");
+    await node.call("POST", "/v1/events", { topic: "app.deploy", subject: "web", body: { version: 7 } });
+    await page.waitForSelector("tr:has-text('app.deploy') >> text=version");
+    await node.call("POST", "/v1/queues/reports/pause", { for: "5m" });
+    await page.waitForSelector("tr:has-text('queue.paused') >> a:text-is('reports')");
+    await node.call("POST", "/v1/queues/reports/resume", {});
+    await page.waitForSelector("tr:has-text('queue.resumed')");
+    // What is told for each job is made only while somebody wants it.
+    await node.push("quick", { payload: "before" });
+    await until("the job", async () => (await node.queue("quick")).waiting === 0);
+    assert.equal(await page.locator("tr:has-text('job.pushed')").count(), 0);
+    await page.selectOption("select[aria-label='which events']", "all");
+    await until("the stream of all", async () => (await node.call("GET", "/v1/events/topics")).subscribers === 1);
+    await page.waitForSelector(".badge.good >> text=live");
+    await until("events of a job", async () => {
+      await node.push("quick", { payload: "after" });
+      return page.locator("tr:has-text('job.handled')").count();
+    });
+    await picture(page, "events");
+    await page.fill("[data-search]", "app.");
+    await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 1);
+    await page.fill("[data-search]", "");
+    await page.click("button:has-text('Hold')");
+    await node.call("POST", "/v1/events", { topic: "app.held" });
+    await until("it to be told", async () => (await node.call("GET", "/v1/events/topics")).topics.some((t) => t.topic === "app.held"));
+    assert.equal(await page.locator("tr:has-text('app.held')").count(), 0);
+    await page.click("button:has-text('Go on')");
+    await page.waitForSelector("tr:has-text('app.held')");
+  });
+
+  await part("a change is told, not asked for; without the stream it is asked for", async () => {
+    const page = await new_page(node);
+    const asked = [];
+    page.on("request", (r) => /\/v1\/cron$/.test(r.url()) && asked.push(r.url()));
+    await visit(page, node, "?page=schedules");
+    await page.waitForSelector("tr[data-row=nightly] .badge >> text=on");
+    await until("the stream", async () => (await node.call("GET", "/v1/events/topics")).subscribers === 1);
+    const events = page.waitForResponse(/\/v1\/cron$/);
+    await node.call("POST", "/v1/cron/nightly/run", {});
+    await events;
+    await page.waitForSelector("tr[data-row=nightly] .badge >> text=finished");
+    assert.ok(asked.length < 12, `${asked.length} looks at what had not changed`);
+    const blind = await new_page(node);
+    await blind.route("**/v1/events?**", (r) => r.fulfill({ status: 501, body: "{}" }));
+    await visit(blind, node, "?page=schedules");
+    await blind.waitForSelector("tr[data-row=nightly] .badge >> text=on");
+    await node.call("POST", "/v1/cron/nightly/pause", {});
+    await blind.waitForSelector("tr[data-row=nightly] .badge >> text=paused");
+    await node.call("POST", "/v1/cron/nightly/resume", {});
+  });
+
+  await part("the node changes all that match, and says the number first", async () => {
+    await node.push("tries", Array.from({ length: 30 }, (_, i) => ({ payload: i, key: `k${i % 3}` })));
+    await until("the dead jobs", async () => (await node.queue("tries")).dead === 30);
+    const page = await new_page(node);
+    await visit(page, node, "?page=queue&queue=tries&state=dead&size=50");
+    await page.click("button:has-text('Delete by filter')");
+    await page.waitForSelector("dialog input[name=key]");
+    await page.fill("dialog input[name=key]", "k1");
+    await page.click("dialog button[type=submit]");
+    await page.waitForSelector("dialog >> text=Delete 10 jobs");
+    assert.equal((await node.queue("tries")).dead, 30);
+    await picture(page, "by-filter");
+    await confirm(page, "tries");
+    await page.waitForSelector(".note >> text=Delete: 10 done");
+    assert.equal((await node.queue("tries")).dead, 20);
+    await page.click("button:has-text('Replay by filter')");
+    await page.waitForSelector("dialog input[name=error]");
+    await page.fill("dialog input[name=error]", "no such text");
+    await page.click("dialog button[type=submit]");
+    await page.waitForSelector(".note.bad >> text=No dead job of tries matches");
+  });
+
+  await part("a job is cancelled and kept as done", async () => {
+    const page = await new_page(node);
+    await node.push("later", [{ payload: "urgent", priority: 7 }, { payload: "in turn", order_by: "ann" }]);
+    await visit(page, node, "?page=queue&queue=later");
+    await page.click("tr:has-text('urgent') a.row-link");
+    await page.waitForSelector(".facts >> text=Priority");
+    await page.click("button:has-text('Cancel…')");
+    await confirm(page);
+    await page.waitForSelector(".title-row .badge >> text=cancelled");
+    await visit(page, node, "?page=queue&queue=later&state=done");
+    await page.waitForSelector("tr:has-text('urgent') .badge >> text=cancelled");
+    await picture(page, "done");
+    assert.equal((await node.queue("later")).waiting, 1);
+  });
+
   await part("a lock is taken away by force", async () => {
     const page = await new_page(node);
     await visit(page, node, "?page=locks");
@@ -359,6 +489,55 @@ try {
     await watcher.waitForSelector("tr[data-row=east] >> text=orders");
     await watcher.waitForSelector("tr[data-row=west] .badge >> text=cordoned");
     await picture(watcher, "drained");
+  });
+
+  await part("nodes that joined by address: a move is watched live", async () => {
+    const ports = [await free_port(), await free_port()];
+    const names = ["earth", "mars"];
+    const pair = names.map((name, i) => new Node(caravan, work, name, `${tokens}[cluster]\nADDR = 127.0.0.1:${ports[i]}\nJOIN = 127.0.0.1:${ports[1 - i]}\n[queue.letters]\nTYPE = level\n`));
+    for (const n of pair) {
+      await n.start();
+      cleanups.unshift(() => n.stop());
+    }
+    const home = async (n) => {
+      const q = await n.call("GET", "/v1/queues/letters", undefined, "look").catch(() => ({}));
+      return q.phase === "running" ? q.owner : "";
+    };
+    const from = await until("one home for the queue", async () => {
+      const [a, b] = [await home(pair[0]), await home(pair[1])];
+      return a && a === b && a;
+    });
+    const to = names.find((n) => n !== from);
+    const [owner, other] = [pair[names.indexOf(from)], pair[names.indexOf(to)]];
+    await owner.call("POST", "/v1/queues/letters/jobs", Array.from({ length: 2000 }, (_, i) => ({ payload: { n: i } })), "bring");
+    const login = async (page, n, token, query) => {
+      await page.goto(`${n.url}/ui/${query}`);
+      await page.fill("input[name=token]", token);
+      await page.click("button:has-text('Log in')");
+      await page.waitForSelector("main#main");
+    };
+    // Who may only read watches from the other node and may not move anything.
+    const watcher = await new_page(other);
+    await login(watcher, other, "look", "?page=cluster");
+    await watcher.waitForSelector(`tr[data-row=${from}] >> a:text-is('letters')`);
+    assert.ok(await watcher.isDisabled(`tr[data-row=${to}] button:has-text('Drain')`));
+    const page = await new_page(owner);
+    await login(page, owner, "rule", "?page=queue&queue=letters");
+    await page.click("button:has-text('Move')");
+    await page.waitForSelector("dialog select");
+    await page.selectOption("dialog select", to);
+    await page.click("dialog button[type=submit]");
+    await watcher.waitForSelector(`tr[data-row=${to}] >> a:text-is('letters')`); // by itself
+    await page.waitForFunction((name) => [...document.querySelectorAll(".facts div")].some((d) => /Owner/.test(d.textContent) && d.textContent.includes(name)), to);
+    await page.click("nav.side a:has-text('Cluster')");
+    await page.waitForSelector("section tr:has-text('letters') .badge >> text=moved");
+    await page.waitForSelector("section tr:has-text('letters') >> text=2,000");
+    await picture(page, "moved");
+    await until("all jobs to be there", async () => (await other.call("GET", "/v1/queues/letters", undefined, "look")).waiting === 2000);
+    // A node that dies is told to those who watch the other.
+    owner.process.kill("SIGKILL");
+    await watcher.waitForSelector(`tr[data-row=${from}] .badge.bad >> text=silent`);
+    await picture(watcher, "node-down");
   });
 
   await part("no page had an error or asked another host", async () => assert.deepEqual(problems, []));

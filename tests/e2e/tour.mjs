@@ -2,7 +2,7 @@
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
-import { Node, start_browser, start_redis, until } from "./nodes.mjs";
+import { Node, start_browser, start_redis, start_worker, until } from "./nodes.mjs";
 
 const [caravan, work, pictures] = process.argv.slice(2);
 fs.rmSync(work, { recursive: true, force: true });
@@ -17,7 +17,7 @@ const node = await new Node(
   caravan,
   work,
   "earth",
-  `${shared}[queue.mail]\nHANDLER = exec:sh ${work}/send.sh\nMAX_ATTEMPTS = 2\nMAX_WORKERS = 2\n[queue.reports]\n[cron.nightly]\nSCHEDULE = 30 2 * * *\nTIME_ZONE = Europe/Berlin\nDESCRIPTION = asks for the nightly report\nPUSH = reports {"kind": "nightly"}\n`,
+  `${shared}[queue.mail]\nHANDLER = exec:sh ${work}/send.sh\nMAX_ATTEMPTS = 2\nMAX_WORKERS = 2\n[queue.parcels]\n[queue.reports]\n[cron.nightly]\nSCHEDULE = 30 2 * * *\nTIME_ZONE = Europe/Berlin\nDESCRIPTION = asks for the nightly report\nPUSH = reports {"kind": "nightly"}\n`,
 ).start();
 await until("earth to own orders", async () => (await node.queue("orders")).owner === "earth");
 const mars = await new Node(caravan, work, "mars", shared).start();
@@ -64,7 +64,21 @@ await page.fill("dialog input[name=confirm]", "earth");
 await shoot("6-drain");
 await page.click("dialog button[type=submit]");
 await page.waitForSelector("tr[data-row=mars] >> text=orders");
+await page.waitForSelector("section tr:has-text('orders') .badge >> text=moved");
 await shoot("7-drained");
+fs.writeFileSync(path.join(work, "slow.sh"), "read -r item\nsleep 600\n");
+const worker = start_worker(caravan, path.join(work, "worker"), ["--join", node.url.replace("http://", ""), "--queue", "parcels", "--name", "ann", "--concurrency", "4", "--handler", `exec:sh ${work}/slow.sh`]);
+cli("push", "parcels", "--quiet", "1", "2", "3");
+await visit("?page=workers");
+await page.waitForSelector("tr:has(b:text-is('ann')) >> text=3/4");
+await shoot("8-workers");
+await worker.stop();
+cli("event", "publish", "app.deploy", '{"version": 7}', "--subject", "shop");
+await visit("?page=events");
+await page.waitForSelector(".badge.good >> text=live");
+cli("queue", "pause", "reports", "--for", "10m");
+await page.waitForSelector("tr:has-text('queue.paused') >> text=reports");
+await shoot("9-events");
 await browser.close();
 for (const n of [node, mars]) await n.stop();
 await redis.stop();

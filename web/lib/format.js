@@ -30,9 +30,12 @@ export function relative(instant) {
   return s >= 0 ? `${span(s)} ago` : `in ${span(s)}`;
 }
 
+const time_of_day = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const local = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 export const absolute = (instant) => (instant ? `${local.format(new Date(instant))} ${zone}\n${instant} (UTC)` : "");
+/// Of today the time alone.
+export const hour = (instant) => (new Date(instant).toDateString() === new Date().toDateString() ? time_of_day : local).format(new Date(instant));
 export const clock_time = (instant) => (instant ? local.format(new Date(instant)) : "–");
 
 export function count(n) {

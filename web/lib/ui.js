@@ -29,7 +29,7 @@ export function Failure({ failure, again }) {
   </div>`;
 }
 
-/// columns: [{ title, cell: (row) => vnode, right, wide, sort: (row) => value, narrow_hide }]
+/// columns: [{ title, cell: (row) => vnode, right, wide, sort: (row) => value, narrow_hide, mid_hide }]; hidden on a phone, on a small screen
 export function Table({ columns, rows, key_of, link_of, empty, selection, sort_by, sort_param = "sort" }) {
   if (!rows.length) return html`<${Empty}>${empty}<//>`;
   const [name, down] = sort_by ? [sort_by.replace(/^-/, ""), sort_by.startsWith("-")] : [null, false];
@@ -55,7 +55,7 @@ export function Table({ columns, rows, key_of, link_of, empty, selection, sort_b
     <thead><tr>
       ${selection && html`<th class="tick"><input type="checkbox" aria-label="all" checked=${all} onChange=${choose_all} /></th>`}
       ${columns.map(
-        (c) => html`<th class=${`${c.right ? "right" : ""} ${c.narrow_hide ? "wide-only" : ""}`} aria-sort=${c.title === name ? (down ? "descending" : "ascending") : undefined}>
+        (c) => html`<th class=${`${c.right ? "right" : ""} ${c.narrow_hide ? "wide-only" : ""} ${c.mid_hide ? "roomy-only" : ""}`} aria-sort=${c.title === name ? (down ? "descending" : "ascending") : undefined}>
           ${c.sort
             ? html`<button class="plain" onClick=${() => change({ [sort_param]: name === c.title && !down ? `-${c.title}` : c.title })}>${c.title}${name === c.title ? (down ? " ▾" : " ▴") : ""}</button>`
             : c.title}
@@ -68,7 +68,7 @@ export function Table({ columns, rows, key_of, link_of, empty, selection, sort_b
         return html`<tr key=${key} data-row=${key}>
           ${selection && html`<td class="tick"><input type="checkbox" aria-label=${key} checked=${selection.has(key)} onChange=${() => choose(key)} /></td>`}
           ${columns.map(
-            (c, i) => html`<td class=${`${c.right ? "right" : ""} ${c.wide ? "wide" : ""} ${c.narrow_hide ? "wide-only" : ""}`} data-title=${c.title}>
+            (c, i) => html`<td class=${`${c.right ? "right" : ""} ${c.wide ? "wide" : ""} ${c.narrow_hide ? "wide-only" : ""} ${c.mid_hide ? "roomy-only" : ""}`} data-title=${c.title}>
               ${i === 0 && link_of ? html`<a href=${link_of(row)} class="row-link">${c.cell(row)}</a>` : c.cell(row)}
             </td>`,
           )}

@@ -1,7 +1,8 @@
-import { html, useEffect, useState } from "../lib/html.js";
-import { is_streaming, on_event, use_get } from "../lib/live.js";
+import { html, useEffect, useRef, useState } from "../lib/html.js";
+import { on_event, use_get, use_streaming, use_topics } from "../lib/live.js";
 import { change, href } from "../lib/url.js";
 import { Badge, Empty, Failure, Loading, Table, Tabs, Time } from "../lib/ui.js";
+import { absolute, hour } from "../lib/format.js";
 
 const kept = 500;
 
@@ -13,28 +14,68 @@ export function Events({ url, may, has }) {
 }
 
 function Tail({ url }) {
+  const each = url.of === "all";
   const [recent, failure] = use_get("/v1/events/recent?limit=200", { every: 0 });
   const [live, set_live] = useState([]);
-  useEffect(() => on_event((e) => set_live((all) => [{ ...(typeof e.data === "object" ? e.data : { body: e.data }), topic: e.topic, id: e.id }, ...all].slice(0, kept))), []);
+  const [held, set_held] = useState(false);
+  const streaming = use_streaming();
+  use_topics(each ? "#" : null);
+  const waiting = useRef([]);
+  const hold = useRef(false);
+  hold.current = held;
+  useEffect(() => {
+    // Shown a few times a second, however many come.
+    let number = 0;
+    const stop = on_event((e) => {
+      if (e.topic === "connected") return;
+      waiting.current.unshift(e.topic === "dropped" ? { ...e, id: `dropped ${++number}`, at: new Date().toISOString() } : e);
+      waiting.current.length = Math.min(waiting.current.length, kept);
+    });
+    const timer = setInterval(() => {
+      if (!waiting.current.length || hold.current) return;
+      const some = waiting.current;
+      waiting.current = [];
+      set_live((all) => [...some, ...all].slice(0, kept));
+    }, 250);
+    return () => {
+      stop();
+      clearInterval(timer);
+    };
+  }, []);
   const text = (url.filter ?? "").toLowerCase();
   const seen = new Set();
-  const id_of = (e) => String(e.id ?? `${e.at} ${e.topic} ${e.subject}`);
-  const all = [...live, ...(recent?.events ?? [])]
-    .filter((e) => !seen.has(id_of(e)) && seen.add(id_of(e)))
-    .sort((a, b) => (a.at < b.at ? 1 : a.at > b.at ? -1 : 0));
+  const all = [...live, ...(recent?.events ?? []).slice().reverse()].filter((e) => !seen.has(e.id) && seen.add(e.id));
   const rows = all.filter((e) => !text || JSON.stringify(e).toLowerCase().includes(text)).slice(0, kept);
   return html`
     <div class="bar"><input type="search" data-search placeholder="Filter by topic, subject, text  ( / )" aria-label="filter" value=${url.filter ?? ""} onInput=${(e) => change({ filter: e.target.value })} />
-      <${Badge} tone=${is_streaming() ? "good" : "warm"}>${is_streaming() ? "live" : "not connected"}<//><span class="dim">${rows.length} shown</span></div>
+      <select aria-label="which events" value=${each ? "all" : ""} onChange=${(e) => change({ of: e.target.value })}>
+        <option value="" selected=${!each}>What seldom happens</option><option value="all" selected=${each}>Each job and lock too</option>
+      </select>
+      <button class="small" aria-pressed=${held} onClick=${() => set_held(!held)}>${held ? "Go on" : "Hold"}</button>
+      <${Badge} tone=${streaming && !held ? "good" : "warm"}>${held ? "held" : streaming ? "live" : "not connected"}<//><span class="dim">${rows.length} shown</span></div>
     <${Failure} failure=${failure} />
-    <${Table} rows=${rows} key_of=${id_of} empty="Nothing has happened yet. Push or pause something."
+    <${Table} rows=${rows} key_of=${(e) => e.id} empty=${text ? "Nothing here matches." : "Nothing has happened yet. Pause a queue, and it is told here."}
       columns=${[
-        { title: "When", cell: (e) => html`<${Time} at=${e.at} />` },
-        { title: "Topic", cell: (e) => html`<a href=${href({ ...url, filter: e.topic })}><code>${e.topic}</code></a>` },
-        { title: "Subject", cell: (e) => e.subject ?? "" },
+        { title: "When", cell: (e) => html`<time datetime=${e.at} title=${absolute(e.at)}>${hour(e.at)}</time>` },
+        { title: "Topic", cell: (e) => (e.topic === "dropped" ? html`<${Badge} tone="warm">missing<//>` : html`<a href=${href({ ...url, filter: e.topic })}><span class=${tone_of(e.topic)}>${e.topic}</span></a>`) },
+        { title: "Subject", cell: (e) => subject_of(e) },
         { title: "Node", narrow_hide: true, cell: (e) => e.node ?? "" },
-        { title: "What", wide: true, cell: (e) => html`<code class="payload">${JSON.stringify(e.body ?? {})}</code>` },
+        { title: "What", wide: true, cell: (e) => html`<${Body} e=${e} />` },
       ]} />`;
+}
+
+const tone_of = (topic) => (/\.(trouble|dead|lost|failed|node_down)$/.test(topic) ? "bad-text" : /\.(recovered|node_up|resumed|finished)$/.test(topic) ? "good-text" : /\.(paused|draining|stopped|forced|missed|cordoned|purged)$/.test(topic) ? "warm-text" : "");
+
+function subject_of(e) {
+  const page = { queue: ["queue", "queue"], job: ["queue", "queue"], cron: ["schedules", "task"], limit: ["limits"], cache: ["caches"], cluster: ["cluster"], lock: ["locks"] }[(e.topic ?? "").split(".")[0]];
+  if (!page || !e.subject) return e.subject ?? "";
+  return html`<a href=${href({ page: page[0], ...(page[1] ? { [page[1]]: e.subject } : {}) })}>${e.subject}</a>`;
+}
+
+function Body({ e }) {
+  if (e.topic === "dropped") return html`<span class="warm-text">${e.body?.dropped === null ? "Some events" : `${e.body?.dropped} events`}: ${e.body?.why ?? "they are not kept any more"}</span>`;
+  const facts = Object.entries(e.body && typeof e.body === "object" ? e.body : { body: e.body }).filter(([, v]) => v !== null && v !== "");
+  return html`<span class="body">${facts.map(([name, v]) => html`<span><span class="dim">${name.replace(/_ms$/, "")}</span> ${name === "job" ? html`<a href=${href({ page: "job", job: v })}><code>${v}</code></a>` : /_ms$/.test(name) && v > 1e12 ? html`<${Time} at=${new Date(v).toISOString()} />` : typeof v === "string" ? v : JSON.stringify(v)}</span>`)}</span>`;
 }
 
 function Audit({ url, may }) {
