@@ -167,11 +167,11 @@ std::vector<kept_key> key_book::kept_after(item_id after, std::size_t max) const
   std::vector<kept_key> found;
   const auto take = [&](kept_key::kind what, const key_table& table) {
     table.for_each([&](const key_table::entry& e) {
-      if (e.owner > after && e.expires != key_table::never) found.push_back({what, e.digest, e.owner, e.expires});
+      const bool kept = what == kept_key::kind::idempotency || e.expires != key_table::never;
+      if (kept && e.owner > after) found.push_back({what, e.digest, e.owner, e.expires});
     });
   };
   if (keeps_idempotency_keys()) take(kept_key::kind::idempotency, idempotency_);
-  // The others follow their records.
   take(kept_key::kind::unique, unique_);
   const auto by_owner = [](const kept_key& a, const kept_key& b) { return a.owner < b.owner; };
   if (max > 0 && found.size() > max) {

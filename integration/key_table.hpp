@@ -97,6 +97,8 @@ public:
     const auto ends = digest ? unique_.expiry(digest, id) : std::nullopt;
     return ends && *ends != key_table::never;
   }
+  /// Of a queue whose own keys have one.
+  [[nodiscard]] bool keys_have_lifetime() const noexcept { return policy_.kind == unique_policy::until::time; }
   [[nodiscard]] bool has_lifetime(const record& r) const noexcept { return policy_of(r).kind == unique_policy::until::time; }
   [[nodiscard]] bool keeps_key_when_dead(const record& r) const noexcept {
     return policy_of(r).kind == unique_policy::until::success;
@@ -129,9 +131,7 @@ public:
   [[nodiscard]] std::vector<kept_key> kept_after(item_id after, std::size_t max) const;
   /// What storage::import() means for a key, and for a record's own.
   void import(const kept_key& key);
-  void import(const record& r) {
-    rebuild(r.digest, r.id, r.hold, r.state);
-  }
+  void import(const record& r) { rebuild(r.digest, r.id, r.hold, r.state); }
   void clear() {
     unique_.clear();
     idempotency_.clear();

@@ -83,7 +83,8 @@ public:
     const auto what = [&] {
       for (const auto& m : moves) {
         changed_.insert(m.from.id);
-        if (m.to.state == record_state::dead) free(m.from);
+        // One that keeps its key while it is dead takes it again when its row arrives.
+        if (m.to.state == record_state::dead || (m.to.state == record_state::done && keys_follow_rows_)) free(m.from);
       }
     };
     note(what);

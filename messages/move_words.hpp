@@ -37,7 +37,6 @@ struct queue_image {
   std::vector<finished_item> finished;
   std::vector<pool> pools;
   std::vector<lease> leases;
-  std::vector<item_id> cancelled;  ///< of those in leases
   std::vector<postponed> later;
 };
 
@@ -88,7 +87,7 @@ template <class I> typename I::result_type inspect(I& f, finished_item& x) { ret
 template <class I> typename I::result_type inspect(I& f, queue_image::pool& x) { return f(x.id, x.kind, x.idle, x.prefetch, x.most); }
 template <class I> typename I::result_type inspect(I& f, queue_image::lease& x) { return f(x.token, x.pool, x.items, x.purged); }
 template <class I> typename I::result_type inspect(I& f, queue_image::postponed& x) { return f(x.delay, x.item); }
-template <class I> typename I::result_type inspect(I& f, queue_image& x) { return f(x.phase, x.paused_until, x.paused_by, x.next_token, x.totals, x.finished, x.pools, x.leases, x.later, x.cancelled); }
+template <class I> typename I::result_type inspect(I& f, queue_image& x) { return f(x.phase, x.paused_until, x.paused_by, x.next_token, x.totals, x.finished, x.pools, x.leases, x.later); }
 template <class I> typename I::result_type inspect(I& f, move_step& x) { return f(x.queue, x.move, x.epoch, x.from, x.seq, x.what, x.rows, x.changed, x.gone, x.keys, x.image, x.type, x.unique); }
 template <class I> typename I::result_type inspect(I& f, move_answer& x) { return f(x.move, x.seq, x.refused); }
 template <class I> typename I::result_type inspect(I& f, ask_move& x) { return f(x.queue, x.move); }

@@ -154,15 +154,17 @@ public:
   }
 
   expected<item_id> push_one(item_draft draft) override {
+    if (auto ok = check_options(draft.options, name()); !ok) return ok.failure();
     auto r = to_record(std::move(draft), parts_.clock->wall());
     return to_one_answer(name(), store({&r, 1}));
   }
   expected<std::vector<pushed>> push(std::vector<item_draft> drafts) override {
+    for (const auto& d : drafts)
+      if (auto ok = check_options(d.options, name()); !ok) return ok.failure();
     auto records = to_records(std::move(drafts), parts_.clock->wall());
     return to_answers(store(records));
   }
   expected<bool> has(const std::string& payload, const std::string& key) override {
-    if (!parts_.settings.unique) return false;
     const auto found = ask<found_key>(find_key{digest_of(key.empty() ? payload : key)});
     if (!found) return found.failure();
     return static_cast<bool>(found->holder);

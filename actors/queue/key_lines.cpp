@@ -34,6 +34,7 @@ void key_lines::add(record&& r) {
   const bool behind = r.id > l.end && (l.unloaded > 0 || l.items.size() >= limits_.per_key || loaded_ >= limits_.window);
   if (ahead_of_scan(hash, r.id)) {
     counted_.insert(r.id);
+    running_rows_.erase(r.id);
     count_behind(l);
     distrust({hash, r.id});
   } else if (behind) {
@@ -45,9 +46,16 @@ void key_lines::add(record&& r) {
   settle(hash, l);
 }
 
+void key_lines::start_running(const record& r) {
+  ++lines_[order_hash(r.order_by)].running;
+  running_rows_.insert(r.id);
+  if (unscanned_ > 0) --unscanned_;
+}
+
 void key_lines::put_back(record&& r, wall_time now) {
   wall_ = std::max(wall_, now);
   const auto hash = order_hash(r.order_by);
+  if (ahead_of_scan(hash, r.id)) return add(std::move(r));
   auto& l = lines_[hash];
   insert(l, std::move(r));
   settle(hash, l);
@@ -58,21 +66,8 @@ void key_lines::ended(const record& r) {
   const auto it = lines_.find(hash);
   assert(it != lines_.end() && it->second.running > 0);
   --it->second.running;
-  if (const auto was = out_.find(r.id); was != out_.end()) {
-    // What the scan has not passed yet may come back before it: it would be seen twice.
-    if (scanning_)
-      was->second = false;
-    else
-      out_.erase(was);
-  }
   settle(hash, it->second);
   drop_if_idle(it);
-}
-
-void key_lines::already_running(const record& r) {
-  ++lines_[order_hash(r.order_by)].running;
-  if (unscanned_ > 0) --unscanned_;
-  out_.emplace(r.id, true);
 }
 
 // Gives the key its turn, or notes what it waits for.
@@ -222,8 +217,12 @@ void key_lines::on_scanned(std::vector<record>&& records, item_id known_through)
       const auto old = static_cast<std::uint64_t>(before.sort.time_since_epoch().count());
       if (const auto it = lines_.find(old); it != lines_.end()) settle(old, it->second);
     }
-    if (r.id > known_through || out_.contains(r.id)) continue;
+    if (r.id > known_through) continue;
     auto& l = lines_[hash];
+    if (running_rows_.erase(r.id) > 0) {
+      if (!l.gap) l.end = std::max(l.end, r.id);
+      continue;
+    }
     if (counted_.erase(r.id) > 0) {
       l.gap = true;
       continue;
@@ -241,7 +240,7 @@ void key_lines::on_scanned(std::vector<record>&& records, item_id known_through)
 std::size_t key_lines::end_scan() {
   scanning_ = false;
   counted_.clear();
-  std::erase_if(out_, [](const auto& row) { return !row.second; });
+  running_rows_.clear();
   for (auto& [hash, l] : lines_) {
     l.gap = false;
     settle(hash, l);
@@ -262,7 +261,7 @@ std::size_t key_lines::on_loaded(std::vector<record>&& records, item_id known_th
     const auto hash = order_hash(r.order_by);
     found = found || hash == read_for_;
     if (distrusted_ && std::pair{hash, r.id} >= *distrusted_) break;
-    if (r.id > known_through || out_.contains(r.id)) continue;
+    if (r.id > known_through) continue;
     const auto it = lines_.find(hash);
     if (it == lines_.end()) continue;
     auto& l = it->second;
@@ -340,6 +339,7 @@ std::size_t key_lines::clear() {
   by_rate_.clear();
   by_due_.clear();
   counted_.clear();
+  running_rows_.clear();
   loaded_ = unloaded_ = unscanned_ = 0;
   scanning_ = reading_ = false;
   return n;

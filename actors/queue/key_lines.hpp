@@ -50,10 +50,11 @@ public:
   void add(record&& r);
   /// One that was handed out comes again; with a due time in the future not before it. ended() must have been called.
   void put_back(record&& r, wall_time now);
-  /// At the start, before any read: a row that was handed out elsewhere and is still in its handler.
-  void already_running(const record& r);
   /// One of this key left its handler.
   void ended(const record& r);
+
+  /// Before anything was read: a stored row that a handler has already.
+  void start_running(const record& r);
 
   /// Keys whose turn may come now. Each of them has an item.
   [[nodiscard]] std::size_t ready() const { return turns_.size(); }
@@ -135,8 +136,9 @@ private:
   std::size_t unscanned_ = 0;
   bool scanning_ = false;
   read_cursor scanned_to_;
-  std::unordered_map<item_id, bool> out_;  ///< named by already_running, and whether they still run: reads skip them
   std::unordered_set<item_id> counted_;  ///< came during the scan, ahead of it: behind their lines already
+
+  std::unordered_set<item_id> running_rows_;  ///< of start_running(), until the scan passed them
 
   bool reading_ = false;
   std::uint64_t read_for_ = 0;  ///< the key that is read for

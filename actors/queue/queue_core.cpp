@@ -702,14 +702,14 @@ void queue_core::dispatch(instant now, queue_effects& fx) {
     }
     const auto to = pool_for(std::min(ready(), allowed), gathered);
     if (to == pools_.end()) return;
-    const auto limit = to->second.most > 0 ? std::min<std::size_t>(to->second.most, settings_.batch_length) : settings_.batch_length;
-    if (send_batch(to->first, to->second, std::min(allowed, limit), now, fx)) gathering_since_.reset();
+    if (send_batch(to->first, to->second, std::min(allowed, settings_.batch_length), now, fx)) gathering_since_.reset();
   }
   gathering_since_.reset();
 }
 
 bool queue_core::send_batch(pool_id id, pool& to, std::size_t most, instant now, queue_effects& fx) {
   auto items = std::make_shared<std::vector<record>>();
+  if (to.most > 0) most = std::min<std::size_t>(to.most, most);
   items->reserve(std::min(most, ready()));
   lease l;
   batch work;
@@ -724,9 +724,9 @@ bool queue_core::send_batch(pool_id id, pool& to, std::size_t most, instant now,
       std::erase_if(returned_, [&](const record& back) { return back.id == r.id; });
     }
     if (!not_restarted_.empty()) not_restarted_.erase(r.id);
+    if (settings_.start_rate) gate_.pass(settings_.start_rate, now.steady);
     // What came back without a delay has no time from which it waits again.
     if (r.attempts == 0 || r.due > r.pushed_at) timings_.wait.add(now.wall - std::max(r.pushed_at, r.due));
-    if (settings_.start_rate) gate_.pass(settings_.start_rate, now.steady);
     items->push_back(std::move(r));
   }
   if (items->empty()) return false;
@@ -823,13 +823,13 @@ void queue_core::finish_lease(lease& l, const batch_result& rest, bool handed_ba
   running_ -= l.items->size();
   unhold(l.lowest);
   const auto& items = *l.items;
-  if (!handed_back)
-    timings_.run.add(std::chrono::duration_cast<time_histogram::duration>(now.steady - l.handed_out), items.size());
   // At the end: what comes back must stand in its key's line before the key goes on.
   const auto keys_go_on = [&] {
     for (const auto& r : items)
       if (r.state == record_state::keyed) keys_.ended(r);
   };
+  if (!handed_back)
+    timings_.run.add(std::chrono::duration_cast<time_histogram::duration>(now.steady - l.handed_out), items.size());
   if (rest.empty()) {
     for (const auto& r : items) {
       if (!cancelled_.empty()) cancelled_.erase(r.id);

@@ -1,5 +1,7 @@
 #include "actors/queue/queue_events.hpp"
 
+#include "messages/record_more.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <utility>
@@ -11,10 +13,6 @@ namespace {
 using json = nlohmann::ordered_json;
 
 std::string text_of(const json& body) { return body.dump(-1, ' ', false, json::error_handler_t::replace); }
-
-std::string word_of(record_state s) {
-  return s == record_state::waiting ? "waiting" : s == record_state::delayed ? "delayed" : "dead";
-}
 
 event_topic topic_of(queue_phase p) {
   switch (p) {
@@ -42,11 +40,13 @@ void queue_events::pushed(const std::vector<record>& items) const {
 
 void queue_events::handled(const queue_effects& fx) const {
   if (!wants(event_topic::job_handled)) return;
+  const auto tell = [&](item_id id) {
+    to_->tell(event_topic::job_handled, queue_, text_of({{"job", to_string(job_id{queue_, id})}}));
+  };
   for (const auto& r : fx.erase)
-    to_->tell(event_topic::job_handled, queue_, text_of({{"job", to_string(job_id{queue_, r.id})}}));
-  for (const auto& m : fx.move)  // kept for its retention
-    if (m.to.state == record_state::done)
-      to_->tell(event_topic::job_handled, queue_, text_of({{"job", to_string(job_id{queue_, m.to.id})}}));
+    if (r.state != record_state::done) tell(r.id);  // one of those was kept, and its time is over
+  for (const auto& m : fx.move)
+    if (m.to.state == record_state::done && !more_of(m.to).cancelled) tell(m.to.id);
 }
 
 void queue_events::decided(const queue_effects& fx, const queue_core& core, const std::string& paused_by) {
@@ -57,7 +57,7 @@ void queue_events::decided(const queue_effects& fx, const queue_core& core, cons
     failed_ = failed;
     for (const auto& m : fx.move) {
       const bool dead = m.to.state == record_state::dead;
-      if (!dead && !(some_failed && m.to.state == record_state::delayed)) continue;
+      if (!dead && !(some_failed && (m.to.state == record_state::delayed || m.to.state == record_state::keyed))) continue;
       json body{{"job", to_string(job_id{queue_, m.to.id})}, {"attempts", m.to.attempts}, {"error", m.to.last_error}};
       if (!dead) body["due_ms"] = m.to.due.time_since_epoch().count();
       to_->tell(dead ? event_topic::job_dead : event_topic::job_failed, queue_, text_of(body));
@@ -79,7 +79,7 @@ void queue_events::decided(const queue_effects& fx, const queue_core& core, cons
 
 void queue_events::purged(record_state state, std::uint64_t count) const {
   if (wants(event_topic::queue_purged))
-    to_->tell(event_topic::queue_purged, queue_, text_of({{"state", word_of(state)}, {"count", count}}));
+    to_->tell(event_topic::queue_purged, queue_, text_of({{"state", std::string(name_of(state))}, {"count", count}}));
 }
 
 void queue_events::changed(item_id job, bool retried) const {

@@ -1,6 +1,8 @@
 // How a queue's state leaves one node and comes to another.
 #include "actors/queue/queue_core.hpp"
 
+#include "messages/record_more.hpp"
+
 #include <algorithm>
 #include <memory>
 
@@ -24,9 +26,16 @@ queue_image queue_core::image(instant now) const {
   for (std::size_t n = 0; n < finished_.size(); ++n)  // the oldest first
     i.finished.push_back(finished_[(finished_next_ + n) % finished_.size()]);
   for (const auto& [id, p] : pools_) i.pools.push_back({id, p.kind, p.idle, p.prefetch, p.most});
-  for (const auto& [token, l] : leases_) i.leases.push_back({token, l.pool, *l.items, l.purged});
+  for (const auto& [token, l] : leases_) {
+    i.leases.push_back({token, l.pool, *l.items, l.purged});
+    for (auto& r : i.leases.back().items) {
+      if (!cancelled_.contains(r.id)) continue;
+      auto more = more_of(r);
+      more.cancelled = true;
+      set_more(r, more);
+    }
+  }
   std::sort(i.leases.begin(), i.leases.end(), [](const auto& a, const auto& b) { return a.token < b.token; });
-  i.cancelled.assign(cancelled_.begin(), cancelled_.end());
   for (const auto& [at, r] : postponed_)
     i.later.push_back({std::max(std::chrono::ceil<std::chrono::milliseconds>(at - now.steady), 0ms), r});
   return i;
@@ -44,11 +53,11 @@ void queue_core::restore(const queue_image& from, instant now, queue_effects& fx
   for (const auto& p : from.pools) pools_[p.id] = {pool_kind::remote, p.idle, p.prefetch, p.most, ++serial_, false};
   // Their rows wait in the storage, and were counted with those that are in line.
   std::size_t taken = 0;
-  std::size_t ranked_taken = 0;
+  std::size_t taken_ranked = 0;
   const auto take_out = [&](const record& r) {
-    if (r.state == record_state::keyed) return keys_.already_running(r);
+    if (r.state == record_state::keyed) return keys_.start_running(r);
     behind_.insert(r.id);
-    ++(r.state == record_state::ranked ? ranked_taken : taken);
+    ++(r.state == record_state::ranked ? taken_ranked : taken);
   };
   for (const auto& old : from.leases) {
     lease l;
@@ -59,6 +68,7 @@ void queue_core::restore(const queue_image& from, instant now, queue_effects& fx
     for (const auto& r : old.items) {
       if (l.purged) continue;
       take_out(r);
+      if (!r.more.empty() && more_of(r).cancelled) cancelled_.insert(r.id);
       fx.room += 1;  // what runs takes up no room
       if (r.state == record_state::waiting && (!l.lowest || r.id < l.lowest)) l.lowest = r.id;
     }
@@ -75,8 +85,8 @@ void queue_core::restore(const queue_image& from, instant now, queue_effects& fx
   }
   const auto total = waiting_.total();
   waiting_.reset(total - std::min(total, taken));
-  ranked_.reset(ranked_.total() - std::min(ranked_.total(), ranked_taken));
-  cancelled_.insert(from.cancelled.begin(), from.cancelled.end());
+  const auto ranked = ranked_.total();
+  ranked_.reset(ranked - std::min(ranked, taken_ranked));
 }
 
 }  // namespace caravan

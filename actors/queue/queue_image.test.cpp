@@ -59,11 +59,12 @@ struct place {
         std::vector<record> found;
         for (const auto& [id, r] : rows)
           if (r.state == l.state &&
-              std::pair(sort_of(r), r.id) > std::pair(is_sorted(l.state) ? l.after.sort : wall_time{}, l.after.id) &&
+              std::pair(r.due, r.id) >
+                  std::pair(l.state == record_state::delayed ? l.after.sort : wall_time{}, l.after.id) &&
               found.size() < l.max)
             found.push_back(r);
         std::sort(found.begin(), found.end(),
-                  [](const auto& a, const auto& b) { return std::pair(sort_of(a), a.id) < std::pair(sort_of(b), b.id); });
+                  [](const auto& a, const auto& b) { return std::pair(a.due, a.id) < std::pair(b.due, b.id); });
         core->on_loaded(l.generation, l.state, std::move(found), now, fx);
       }
     }

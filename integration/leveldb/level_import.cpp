@@ -6,6 +6,7 @@
 #include <leveldb/db.h>
 #include <leveldb/write_batch.h>
 
+
 namespace caravan::level {
 
 namespace {
@@ -25,8 +26,8 @@ expected<void> level_store::import(const import_part& part) {
   std::vector<record_state> left;  // states that a row leaves
   std::vector<item_id> left_line;
   const auto forget = [&](item_id id) -> expected<void> {
-    for (std::size_t s = 0; s < record_states; ++s) {
-      const auto state = static_cast<record_state>(s);
+    for (std::size_t i = 0; i < record_states; ++i) {
+      const auto state = static_cast<record_state>(i);
       const auto at = locate(*db, state, id);
       if (!at) return at.failure();
       if (!*at) continue;
@@ -52,7 +53,7 @@ expected<void> level_store::import(const import_part& part) {
     const auto key = repeats ? slice(key_.digest(row_kind::idempotency, k.digest))
                              : slice(set_key_.digest(row_kind::unique, k.digest));
     if (k.expires != wall_time{})
-      batch.Put(key, format_key_row({k.owner, k.expires}));
+      batch.Put(key, format_key_row({k.owner, k.expires, !repeats && !keys_.keys_have_lifetime()}));
     else
       batch.Delete(key);
   }
@@ -89,8 +90,8 @@ expected<void> level_store::import(const import_part& part) {
     const auto count = [&](const record& r) {
       if (r.state == record_state::waiting) waiting_.insert(r.id, {});
       if (r.state == record_state::dead) dead_floor_ = std::min(dead_floor_, r.id);
-      if (is_sorted(r.state)) floor_of(r.state) = std::min(floor_of(r.state), sort_place{sort_of(r), r.id});
       recount(r.state);
+      if (is_sorted(r.state)) floor_of(r.state) = std::min(floor_of(r.state), sort_place{sort_of(r), r.id});
       keys_.import(r);
     };
     for (const auto& r : part.changed) count(r);
@@ -102,8 +103,8 @@ expected<void> level_store::import(const import_part& part) {
 }
 
 expected<void> level_store::wipe() {
-  for (std::size_t s = 0; s < record_states; ++s)
-    if (const auto n = clear(static_cast<record_state>(s), no_item_limit); !n) return n.failure();
+  for (std::size_t i = 0; i < record_states; ++i)
+    if (const auto n = clear(static_cast<record_state>(i), no_item_limit); !n) return n.failure();
   const std::shared_lock alive{life_};
   if (closed_) return closed();
   const std::lock_guard appending{append_mutex_};
@@ -115,7 +116,9 @@ expected<void> level_store::wipe() {
     const std::lock_guard state{state_mutex_};
     if (keys_.keeps_idempotency_keys())
       keys_.idempotency_keys().for_each([&](const auto& e) { keys.emplace_back(row_kind::idempotency, e.digest); });
-    keys_.unique_keys().for_each([&](const auto& e) { keys.emplace_back(row_kind::unique, e.digest); });
+    keys_.unique_keys().for_each([&](const auto& e) {
+      if (e.expires != key_table::never) keys.emplace_back(row_kind::unique, e.digest);
+    });
   }
   auto& batch = *batch_;
   for (std::size_t at = 0; at < keys.size();) {
