@@ -62,7 +62,11 @@ public:
     for (;;) {
       const auto asked = ask_all();
       if (!asked.refused.empty()) return error{asked.code, asked.refused};
-      if (asked.failed == 0 || asked.answered > 0 || now() >= end) return {};
+      if (asked.failed == 0 || asked.answered > 0) return {};
+      if (now() >= end) {
+        options_.log->warn("cluster", "no address of JOIN answers (" + asked.why + "); this node begins alone, with queues of its own, and goes on asking");
+        return {};
+      }
       std::this_thread::sleep_for(50ms);
     }
   }
@@ -137,6 +141,7 @@ public:
 
 private:
   struct result {
+    std::string why;  ///< the last failure
     std::size_t answered = 0;
     std::size_t failed = 0;
     std::string refused;
@@ -184,6 +189,7 @@ private:
         auto fresh = way_->connect(address);
         if (!fresh) {
           ++all.failed;
+          all.why = fresh.failure().text;
           lost(address, asked_at, fresh.failure());
           continue;
         }
