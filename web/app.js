@@ -38,8 +38,12 @@ async function find_out() {
   if (me.login && !me.roles.length) return { me, has: {} };
   const has = {};
   const probes = [...pages.filter((p) => p.probe).map((p) => [p.name, p.probe]), ["events", "/v1/events/recent?limit=1"]];
-  await Promise.all(
-    probes.map(async ([name, path]) => {
+  await Promise.all([
+    get("/v1/openapi.json").then(
+      (api) => (has.life = "/v1/jobs/{id}/cancel" in api.paths),
+      () => {},
+    ),
+    ...probes.map(async ([name, path]) => {
       try {
         await get(path);
         has[name] = true;
@@ -47,7 +51,7 @@ async function find_out() {
         has[name] = failure instanceof problem ? !failure.is_absent : false;
       }
     }),
-  );
+  ]);
   return { me, has };
 }
 

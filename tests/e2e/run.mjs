@@ -22,6 +22,11 @@ MAX_WORKERS = 2
 [queue.reports]
 LENGTH = 100000
 [queue.parcels]
+[queue.tries]
+HANDLER = exec:false
+MAX_ATTEMPTS = 1
+[queue.later]
+RETENTION = 1h
 [queue.quick]
 TYPE = channel
 HANDLER = exec:true
@@ -310,6 +315,43 @@ try {
     await node.call("POST", "/v1/cron/nightly/pause", {});
     await blind.waitForSelector("tr[data-row=nightly] .badge >> text=paused");
     await node.call("POST", "/v1/cron/nightly/resume", {});
+  });
+
+  await part("the node changes all that match, and says the number first", async () => {
+    await node.push("tries", Array.from({ length: 30 }, (_, i) => ({ payload: i, key: `k${i % 3}` })));
+    await until("the dead jobs", async () => (await node.queue("tries")).dead === 30);
+    const page = await new_page(node);
+    await visit(page, node, "?page=queue&queue=tries&state=dead&size=50");
+    await page.click("button:has-text('Delete by filter')");
+    await page.waitForSelector("dialog input[name=key]");
+    await page.fill("dialog input[name=key]", "k1");
+    await page.click("dialog button[type=submit]");
+    await page.waitForSelector("dialog >> text=Delete 10 jobs");
+    assert.equal((await node.queue("tries")).dead, 30);
+    await picture(page, "by-filter");
+    await confirm(page, "tries");
+    await page.waitForSelector(".note >> text=Delete: 10 done");
+    assert.equal((await node.queue("tries")).dead, 20);
+    await page.click("button:has-text('Replay by filter')");
+    await page.waitForSelector("dialog input[name=error]");
+    await page.fill("dialog input[name=error]", "no such text");
+    await page.click("dialog button[type=submit]");
+    await page.waitForSelector(".note.bad >> text=No dead job of tries matches");
+  });
+
+  await part("a job is cancelled and kept as done", async () => {
+    const page = await new_page(node);
+    await node.push("later", [{ payload: "urgent", priority: 7 }, { payload: "in turn", order_by: "ann" }]);
+    await visit(page, node, "?page=queue&queue=later");
+    await page.click("tr:has-text('urgent') a.row-link");
+    await page.waitForSelector(".facts >> text=Priority");
+    await page.click("button:has-text('Cancel…')");
+    await confirm(page);
+    await page.waitForSelector(".title-row .badge >> text=cancelled");
+    await visit(page, node, "?page=queue&queue=later&state=done");
+    await page.waitForSelector("tr:has-text('urgent') .badge >> text=cancelled");
+    await picture(page, "done");
+    assert.equal((await node.queue("later")).waiting, 1);
   });
 
   await part("a lock is taken away by force", async () => {

@@ -72,13 +72,14 @@ export async function move(queue) {
   return answer ? attempt(() => post(path(queue.name, "move"), { to: answer.to }), `${queue.name} moves to ${answer.to}`) : false;
 }
 
-export async function push(queue_name, payload = "") {
+export async function push(queue_name, payload = "", with_life = false) {
   const answer = await ask({
     title: `Push to ${queue_name}`,
     text: "A job of your own, to try a handler or to repeat a job with other data.",
     fields: [
       { name: "payload", label: "Payload (JSON)", value: payload, large: true },
       { name: "delay", label: "Delay", hint: "5m; empty: at once" },
+      ...(with_life ? [{ name: "priority", label: "Priority", hint: "-100 to 100; empty: 0" }, { name: "order_by", label: "Order key", hint: "jobs that share it are handled one after another" }] : []),
     ],
     action: "Push",
   });
@@ -90,7 +91,11 @@ export async function push(queue_name, payload = "") {
   }
   // As text, so that large numbers stay as they were typed.
   const delay = answer.delay.trim() ? `,"delay":${JSON.stringify(answer.delay.trim())}` : "";
-  return attempt(() => post_text(path(queue_name, "jobs"), `{"payload":${answer.payload}${delay}}`), (done) => `pushed ${done.id}`);
+  const priority = (answer.priority ?? "").trim();
+  if (priority && !/^-?\d+$/.test(priority)) return note("The priority is no whole number.", "bad"), false;
+  const order = (answer.order_by ?? "").trim();
+  const more = `${priority ? `,"priority":${Number(priority)}` : ""}${order ? `,"order_by":${JSON.stringify(order)}` : ""}`;
+  return attempt(() => post_text(path(queue_name, "jobs"), `{"payload":${answer.payload}${delay}${more}}`), (done) => `pushed ${done.id}`);
 }
 
 async function post_text(where, text) {
@@ -111,6 +116,53 @@ export async function cancel_job(id) {
 export async function delete_job(id) {
   const answer = await ask({ title: `Delete ${id}`, text: "Forgets the job for good.", action: "Delete", danger: true });
   return answer ? attempt(() => call("DELETE", `/v1/jobs/${segment(id)}`), `${id} is deleted`) : false;
+}
+
+/// All that match, by the node, in parts. Says how many there are before it changes any.
+export async function change_matching(queue, state, verb, text) {
+  const words = verb === "delete" ? "Delete" : state === "dead" ? "Replay" : "Run now";
+  const asked = await ask({
+    title: `${words}: which ${state} jobs of ${queue}`,
+    text: "Those for which all of this holds; all of them where nothing is given. They are counted first.",
+    fields: [
+      { name: "error", label: "Last error contains", value: text },
+      { name: "key", label: "Unique or order key" },
+      { name: "older_than", label: "Pushed longer ago than", hint: "10m, 2h" },
+      { name: "priority", label: "Priority", hint: "-100 to 100" },
+    ],
+    action: "Count them",
+  });
+  if (!asked) return false;
+  const filter = Object.fromEntries(Object.entries(asked).map(([k, v]) => [k, v.trim()]).filter(([, v]) => v));
+  if (filter.priority !== undefined) {
+    if (!/^-?\d+$/.test(filter.priority)) return note("The priority is no whole number.", "bad"), false;
+    filter.priority = Number(filter.priority);
+  }
+  const through_all = async (dry_run) => {
+    const sum = { matched: 0, changed: 0 };
+    for (let after = null; ; ) {
+      const part = await post(path(queue, `jobs/${verb}`), { state, ...filter, dry_run, ...(after ? { after } : {}) });
+      sum.matched += part.matched;
+      sum.changed += part.changed;
+      if (!(after = part.next)) return sum;
+    }
+  };
+  let n;
+  try {
+    n = (await through_all(true)).matched;
+  } catch (failure) {
+    return note(failure.message, "bad"), false;
+  }
+  if (!n) return note(`No ${state} job of ${queue} matches.`, "bad"), false;
+  const given = Object.entries(filter).map(([k, v]) => `${k} ${v}`).join(", ");
+  const sure = await ask({
+    title: `${words} ${count(n)} ${n === 1 ? "job" : "jobs"}`,
+    text: `The ${state} jobs of ${queue}${given ? ` with ${given}` : ", all of them"}.${verb === "delete" ? " This cannot be taken back." : ""}`,
+    type: verb === "delete" ? queue : undefined,
+    action: `${words} ${count(n)}`,
+    danger: verb === "delete",
+  });
+  return sure ? attempt(() => through_all(false), (done) => `${words}: ${count(done.changed)} done`) : false;
 }
 
 /// On exactly these jobs, a few at a time; one that cannot be changed does not stop the rest.

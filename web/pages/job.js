@@ -13,7 +13,8 @@ const finished = new Set(["handled", "done", "removed", "purged", "cancelled"]);
 export function why_not_running(job, q) {
   const why = [];
   if (finished.has(job.state)) return [`It has ended: ${job.state}.`];
-  if (job.state === "running") return ["It runs: a worker has it under a lease. If the worker dies, it comes again."];
+  if (job.state === "running")
+    return job.cancel_asked ? ["It runs, and its handler was asked to stop. If it succeeds all the same it is handled, else cancelled."] : ["It runs: a worker has it under a lease. If the worker dies, it comes again."];
   if (job.state === "dead") {
     why.push(`It is dead: ${job.max_attempts && job.attempts >= job.max_attempts ? (job.max_attempts === 1 ? "its only attempt failed" : `all ${job.max_attempts} attempts failed`) : "its attempts are used up, or a handler rejected it"}. Nothing happens until somebody replays it.`);
     if (job.last_error) why.push(`The last attempt said: ${job.last_error}`);
@@ -21,7 +22,8 @@ export function why_not_running(job, q) {
     return why;
   }
   if (job.state === "delayed") why.push(job.attempts ? `It failed ${job.attempts} times and is tried again ${relative(job.due)}.` : `It was pushed with a delay and is due ${relative(job.due)}.`);
-  if (job.state === "held") why.push("It is held back behind another job that it depends on.");
+  if (job.order_by) why.push(`It waits its turn among the jobs with the order key “${job.order_by}”.`);
+  if (job.priority < 0) why.push(`Its priority is ${job.priority}: all others go first.`);
   if (!q) return why;
   if (q.trouble) why.push(`The queue's storage fails: ${q.trouble}`);
   if (q.phase === "paused") why.push(`The queue is paused by ${q.paused_by || "somebody"} ${q.paused_until ? `until ${clock_time(q.paused_until)}` : "until it is resumed"}.`);
@@ -40,6 +42,7 @@ const step = (at, title, more, tone = "") => ({ at, title, more, tone });
 function timeline(job) {
   const steps = [step(job.pushed_at, "pushed", job.key ? `under the key ${job.key}` : "")];
   for (const e of job.errors ?? []) steps.push(step(e.at ?? null, "failed", e.text ?? String(e), "bad"));
+  if (job.errors && job.attempts > job.errors.length) steps.splice(1, 0, step(null, `${job.attempts - job.errors.length} earlier attempts failed`, "", "bad"));
   if (!job.errors && job.attempts > 0) steps.push(step(null, `${job.attempts} ${job.attempts === 1 ? "attempt" : "attempts"} failed`, job.last_error, "bad"));
   if (job.state === "delayed") steps.push(step(job.due, "due", "then it joins the line", "warm"));
   if (job.state === "waiting") steps.push(step(null, "waits in line", ""));
@@ -49,7 +52,7 @@ function timeline(job) {
   return steps;
 }
 
-export function Job({ url, may }) {
+export function Job({ url, may, has }) {
   const id = url.job ?? "";
   const [job, failure, again] = use_live(() => get_job(id), id, { on: /^(job|queue)\./ });
   const queue_name = job?.queue ?? id.slice(0, Math.max(0, id.lastIndexOf(".")));
@@ -77,12 +80,14 @@ export function Job({ url, may }) {
     <div class="title-row">
       <h1>${back} / <code>${job.id}</code></h1>
       <${Badge} tone=${tones[job.state] ?? ""}>${job.state}<//>
+      ${job.cancel_asked && !over && html`<${Badge} tone="warm">asked to stop<//>`}
       <span class="fill"></span>
       <span class="row-actions">
         <button class="small" onClick=${() => copy(job.id, "id")}>Copy id</button>
-        ${job.payload_text && html`<${Act} may=${may.push} onClick=${then(() => act.push(queue_name, pretty(job.payload_text)))}>Push as new…<//>`}
+        ${job.payload_text && html`<${Act} may=${may.push} onClick=${then(() => act.push(queue_name, pretty(job.payload_text), has.life))}>Push as new…<//>`}
         ${(job.state === "dead" || job.state === "delayed") && html`<${Act} may=${may.admin} onClick=${then(() => act.retry_job(job.id))}>${job.state === "dead" ? "Replay" : "Run now"}<//>`}
-        ${!over && job.state !== "running" && html`<${Act} may=${may.admin} danger onClick=${then(() => act.delete_job(job.id), true)}>Delete…<//>`}
+        ${!over && job.cancel_asked === false && job.state !== "dead" && html`<${Act} may=${may.admin} danger onClick=${then(() => act.cancel_job(job.id))}>Cancel…<//>`}
+        ${(!over || job.payload_text) && job.state !== "running" && html`<${Act} may=${may.admin} danger onClick=${then(() => act.delete_job(job.id), true)}>Delete…<//>`}
       </span>
     </div>
     <div class="columns">
@@ -114,9 +119,11 @@ export function Job({ url, may }) {
             ["Attempts", `${job.attempts}${job.max_attempts ? ` of ${job.max_attempts}` : ""}`],
             ["Key", job.key || html`<span class="dim">none</span>`],
             job.priority ? ["Priority", job.priority] : null,
+            job.order_by ? ["Order key", job.order_by] : null,
+            job.retry ? ["Retries", job.retry] : null,
             job.deadline ? ["Deadline", html`<${Time} at=${job.deadline} />`] : null,
             ["Pushed", html`<${Time} at=${job.pushed_at} />`],
-            ["Due", html`<${Time} at=${job.due} none="at once" />`],
+            [over ? "Kept until" : "Due", html`<${Time} at=${job.due} none=${over ? "–" : "at once"} />`],
             ["Times are in", zone],
           ]} />
         </section>

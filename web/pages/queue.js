@@ -2,7 +2,7 @@ import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { use_get } from "../lib/live.js";
 import { change, href } from "../lib/url.js";
 import { get, segment } from "../lib/api.js";
-import { Act, Empty, Facts, Failure, Loading, Phase, Table, Tabs, Time, ask, note } from "../lib/ui.js";
+import { Act, Badge, Empty, Facts, Failure, Loading, Phase, Table, Tabs, Time, ask, note } from "../lib/ui.js";
 import { count, percent, short_count } from "../lib/format.js";
 import { Charts } from "./overview.js";
 import * as act from "./actions.js";
@@ -33,7 +33,7 @@ async function search_all(queue, state, text, on_progress, signal) {
   return { found, looked, more: Boolean(after) };
 }
 
-function Jobs({ queue, state, url, may, queue_info }) {
+function Jobs({ queue, state, url, may, has, queue_info }) {
   const size = sizes.includes(Number(url.size)) ? Number(url.size) : 50;
   const text = (url.filter ?? "").toLowerCase();
   const path = `/v1/queues/${segment(queue)}/jobs?state=${state}&limit=${size}${url.after ? `&after=${encodeURIComponent(url.after)}` : ""}`;
@@ -82,7 +82,10 @@ function Jobs({ queue, state, url, may, queue_info }) {
     again();
   };
   const retryable = state === "dead" || state === "delayed";
-  const changeable = state !== "running" && state !== "done";
+  const changeable = state !== "running";
+  const cancellable = has.life && ["waiting", "running", "delayed"].includes(state);
+  const by_server = has.life && ["dead", "delayed", "done"].includes(state);
+  const all_that_match = (verb) => async () => (await act.change_matching(queue, state, verb, url.filter ?? "")) && (set_chosen(new Set()), set_search(null), again());
   return html`
     <div class="bar">
       <input type="search" data-search placeholder="Search id, key, error, payload  ( / )" aria-label="search" value=${url.filter ?? ""} onInput=${(e) => change({ filter: e.target.value })} />
@@ -92,20 +95,26 @@ function Jobs({ queue, state, url, may, queue_info }) {
       ${!search && html`<span class="dim">${count(rows.length)} shown${queue_info?.[state] !== undefined ? ` of ${count(queue_info[state])}` : ""}</span>`}
       <span class="fill"></span>
       ${retryable && html`<${Act} may=${may.admin} disabled=${!hit.length} onClick=${() => bulk("retry", state === "dead" ? "Replay" : "Run now")}>${state === "dead" ? "Replay" : "Run now"} ${count(hit.length)}<//>`}
+      ${cancellable && html`<${Act} may=${may.admin} danger disabled=${!hit.length} onClick=${() => bulk("cancel", "Cancel")}>Cancel ${count(hit.length)}<//>`}
       ${changeable && html`<${Act} may=${may.admin} danger disabled=${!hit.length} onClick=${() => bulk("delete", "Delete")}>Delete ${count(hit.length)}<//>`}
+      ${by_server && retryable && html`<${Act} may=${may.admin} onClick=${all_that_match("retry")}>${state === "dead" ? "Replay" : "Run now"} by filter…<//>`}
+      ${by_server && html`<${Act} may=${may.admin} danger onClick=${all_that_match("delete")}>Delete by filter…<//>`}
     </div>
     <${Failure} failure=${failure} />
     <${Table}
       rows=${rows}
       key_of=${(j) => j.id}
       link_of=${(j) => href({ page: "job", job: j.id })}
-      selection=${changeable && may.admin ? { all: chosen, has: (k) => chosen.has(k), set: set_chosen } : null}
-      empty=${text ? "Nothing here matches. Try “Search all of them”, or another word." : `No ${state} jobs.`}
+      selection=${(changeable || cancellable) && may.admin ? { all: chosen, has: (k) => chosen.has(k), set: set_chosen } : null}
+      empty=${text ? "Nothing here matches. Try “Search all of them”, or another word." : state === "done" ? "No finished job is kept. RETENTION of the queue, or retention of a push, keeps them." : `No ${state} jobs.`}
       columns=${[
         { title: "Job", cell: (j) => html`<code>${j.id}</code>` },
         { title: "Payload", wide: true, cell: (j) => html`<code class="payload">${head_of(j)}</code>` },
         { title: "Key", narrow_hide: true, cell: (j) => j.key || html`<span class="dim">–</span>` },
         { title: "Tries", right: true, cell: (j) => html`<span class=${j.attempts ? "warm-text" : "dim"}>${j.attempts}${j.max_attempts ? `/${j.max_attempts}` : ""}</span>` },
+        rows.some((j) => j.priority) && { title: "Priority", right: true, cell: (j) => j.priority || html`<span class="dim">–</span>` },
+        rows.some((j) => j.order_by) && { title: "Order key", narrow_hide: true, cell: (j) => j.order_by || html`<span class="dim">–</span>` },
+        state === "done" && { title: "Ended", cell: (j) => html`<${Badge} tone=${j.state === "handled" ? "good" : "soft"}>${j.state}<//> <${Time} at=${j.finished_at} />` },
         state === "delayed" && { title: "Due", cell: (j) => html`<${Time} at=${j.due} />` },
         { title: "Pushed", cell: (j) => html`<${Time} at=${j.pushed_at} />` },
         state !== "waiting" && state !== "running" && { title: "Last error", wide: true, cell: (j) => html`<span class="bad-text" title=${j.last_error}>${(j.last_error ?? "").slice(0, 140)}</span>` },
@@ -125,7 +134,7 @@ export function Queue({ url, may, has }) {
   const [q, failure, again] = use_get(`/v1/queues/${segment(name)}`);
   if (failure?.status === 404) return html`<${Empty}>There is no queue “${name}” on this node. <a href=${href({ page: "queues" })}>All queues</a><//>`;
   if (!q) return failure ? html`<${Failure} failure=${failure} again=${again} />` : html`<${Loading} />`;
-  const known = ["waiting", "running", "delayed", "dead", ...["ranked", "held", "keyed", "done"].filter((s) => q[s] !== undefined)];
+  const known = ["waiting", "running", "delayed", "dead", ...(has.life ? ["done"] : [])];
   const tab = [...known, "rates", "settings"].includes(url.state) ? url.state : q.dead && !q.waiting ? "dead" : "waiting";
   const then = (work) => async () => (await work()) && again();
   const can = may.admin && q.type !== "dummy";
@@ -135,7 +144,7 @@ export function Queue({ url, may, has }) {
       <${Phase} queue=${q} />
       <span class="fill"></span>
       <span class="row-actions">
-        <${Act} may=${may.push} onClick=${then(() => act.push(q.name))}>Push…<//>
+        <${Act} may=${may.push} onClick=${then(() => act.push(q.name, "", has.life))}>Push…<//>
         ${q.phase === "paused" || q.phase === "draining"
           ? html`<${Act} may=${may.admin} onClick=${then(() => act.resume(q))}>Resume<//>`
           : html`<${Act} may=${may.admin} disabled=${!can} onClick=${then(() => act.pause(q))}>Pause…<//>`}
@@ -160,12 +169,12 @@ export function Queue({ url, may, has }) {
       ["Came again", count(q.redelivered)],
       ["Leases lost", count(q.leases_lost)],
     ]} />
-    <${Tabs} current=${tab} link=${(s) => href({ page: "queue", queue: name, state: s })} all=${[...known.map((s) => [s, html`${s} <span class="tab-count">${short_count(q[s])}</span>`]), ["rates"], ["settings"]]} />
+    <${Tabs} current=${tab} link=${(s) => href({ page: "queue", queue: name, state: s })} all=${[...known.map((s) => [s, html`${s} <span class="tab-count">${q[s] === undefined ? "" : short_count(q[s])}</span>`]), ["rates"], ["settings"]]} />
     ${tab === "rates"
       ? html`<${Charts} queue=${name} span=${url.span} />`
       : tab === "settings"
         ? html`<pre class="json">${JSON.stringify(q, null, 2)}</pre>`
         : q.type === "dummy"
           ? html`<${Empty}>A queue of TYPE = dummy keeps no jobs: its handler runs inside each push.<//>`
-          : html`<${Jobs} key=${`${name} ${tab}`} queue=${name} state=${tab} url=${url} may=${may} queue_info=${q} />`}`;
+          : html`<${Jobs} key=${`${name} ${tab}`} queue=${name} state=${tab} url=${url} may=${may} has=${has} queue_info=${q} />`}`;
 }
