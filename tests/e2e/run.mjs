@@ -535,6 +535,7 @@ try {
     await picture(page, "moved");
     await until("all jobs to be there", async () => (await other.call("GET", "/v1/queues/letters", undefined, "look")).waiting === 2000);
     // A node that dies is told to those who watch the other.
+    await page.context().close(); // the browser would report each request to it
     owner.process.kill("SIGKILL");
     await watcher.waitForSelector(`tr[data-row=${from}] .badge.bad >> text=silent`);
     await picture(watcher, "node-down");

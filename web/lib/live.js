@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "./html.js";
 import { call, headers, url_of } from "./api.js";
 
 const quick = 2000;
-const told = 15000; // between looks at what events tell
+const told = 5000; // between looks at what events tell
 const slowest = 30000;
 const at_most_every = 1000; // however many events come
 
