@@ -72,7 +72,6 @@ inline worker_pool_actor::behavior_type fake_pool(fake_pool_pointer self, std::f
           [](call_ended&) {},
           [](pool_tick) {},
           [](attach_again) {},
-          [](const stop_calls&) {},
           [](set_max_workers) { return ack{}; },
           [](get_pool_status) { return pool_status{}; },
           [](stop_pool) { return pool_status{}; },
