@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <optional>
 
 namespace caravan {
@@ -125,32 +126,31 @@ expected<std::size_t> rows_of(storage& store, record_state state, const std::sto
 }
 
 expected<check_result> check(storage& store, const std::stop_token& stop) {
-  constexpr std::array states{record_state::waiting, record_state::delayed, record_state::dead, record_state::ranked,
-                              record_state::done,    record_state::held,    record_state::keyed};
   check_result out;
   for (int attempt = 0; attempt < 3; ++attempt) {
     const auto before = store.count();
-    std::array<std::size_t, 3> rows{};
-    for (std::size_t i = 0; i < states.size(); ++i) {
-      const auto n = rows_of(store, states[i], stop);
+    std::array<std::size_t, record_states> rows{};
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const auto n = rows_of(store, static_cast<record_state>(i), stop);
       if (!n) return n.failure();
       rows[i] = *n;
     }
     const auto after = store.count();
     if (stop.stop_requested()) return error{errc::timed_out, "it was asked to stop"};
-    out.rows = rows[0] + rows[1] + rows[2];
-    out.busy = before.waiting != after.waiting || before.delayed != after.delayed || before.dead != after.dead ||
-               before.last != after.last;
+    out.rows = std::accumulate(rows.begin(), rows.end(), std::size_t{0});
+    out.busy = before.last != after.last;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const auto state = static_cast<record_state>(i);
+      out.busy = out.busy || before.of(state) != after.of(state);
+    }
     if (out.busy) continue;
     out.wrong.clear();
-    const std::array counted{after.waiting, after.delayed, after.dead};
-    for (std::size_t i = 0; i < states.size(); ++i)
-      if (rows[i] != counted[i])
-        out.wrong += (out.wrong.empty() ? "" : ", ") + std::to_string(counted[i]) + " " +
-                     std::string(i == 0   ? "waiting"
-                                 : i == 1 ? "delayed"
-                                          : "dead") +
-                     " are counted and " + std::to_string(rows[i]) + " are there";
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const auto state = static_cast<record_state>(i);
+      if (rows[i] == after.of(state)) continue;
+      out.wrong += (out.wrong.empty() ? "" : ", ") + std::to_string(after.of(state)) + " " + std::string(name_of(state)) +
+                   " are counted and " + std::to_string(rows[i]) + " are there";
+    }
     if (out.wrong.empty()) break;  // else once more: work may have gone on in between and look the same
   }
   return out;
