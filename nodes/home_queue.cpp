@@ -241,6 +241,8 @@ public:
         if (ok) ok = begin(note_.epoch + 1, nullptr);
         if (!ok) tell_trouble(ok.failure().text);
       } else if (!to_noted) {
+        if (durable() && !note_.node.empty() && note_.node != parts_.node && !cluster_->members->peer(note_.node))
+          tell_trouble("queue \"" + name() + "\": its home is node \"" + note_.node + "\", which is gone; start it again");
         point_to(note_.node, {});
       }
       return;
@@ -391,8 +393,9 @@ private:
   expected<std::vector<append_result>> store(std::span<record> records) {
     if (const auto q = mine()) {
       auto answer = q->store(records);
-      // While it moves pushes wait; then its door says that it is elsewhere.
-      if (answer || answer.failure().code != errc::fenced) return answer;
+      // While it moves pushes wait; then its door says that it is elsewhere, or it has ended as its last step.
+      const bool ended_by_move = !answer && answer.failure().code == errc::queue_closed && (moving() || mine() != q);
+      if (answer || (answer.failure().code != errc::fenced && !ended_by_move)) return answer;
     }
     push_items items;
     items.items.assign(std::make_move_iterator(records.begin()), std::make_move_iterator(records.end()));

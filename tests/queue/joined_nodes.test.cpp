@@ -185,12 +185,13 @@ CAF_TEST(a queue moves while both push and nothing is lost or handled twice) {
         pushers.emplace_back([&, i](const std::stop_token& stop) {
           while (!stop.stop_requested()) {
             // Not faster than they are handled: a queue that changes faster than it can be copied does not move.
-            if (pushed > c.handlers[0]->done + c.handlers[1]->done + 100) {
+            if (pushed > c.handlers[0]->done + c.handlers[1]->done + 4) {
               std::this_thread::yield();
               continue;
             }
-            if (c.queues[i]->push_one(draft(std::to_string(pushed++)))) continue;
-            ++failed;
+            const auto stored = c.queues[i]->push_one(draft(std::to_string(pushed++)));
+            if (stored) continue;
+            if (failed++ == 0) CAF_MESSAGE("a push failed: " << stored.failure().text);
           }
         });
       for (int m = 0; m < 4; ++m) {
@@ -198,7 +199,13 @@ CAF_TEST(a queue moves while both push and nothing is lost or handled twice) {
         // Both may be asked.
         const auto begun = c.move(m / 2, to);
         CAF_REQUIRE(begun);
-        CAF_REQUIRE(eventually([&] { return c.settled(to); }));
+        const bool there = eventually([&] { return c.settled(to); });
+        if (!there) {
+          std::string why;
+          for (const auto& n : c.nodes)
+            for (const auto& one : n->moves()) why += one.to + (one.moved ? " moved; " : ": " + one.why + "; ");
+          CAF_FAIL("not at " << to << ": " << why);
+        }
       }
     }
     const int errors = failed;
