@@ -11,6 +11,7 @@
 #include "nodes/foreign_thread.hpp"
 
 #include <caf/all.hpp>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -453,6 +454,10 @@ private:
     if (s) (void)s->close();
   }
 
+  void tell(event_topic topic, const nlohmann::json& body) const {
+    if (parts_.events && parts_.events->wants(topic)) parts_.events->tell(topic, name(), body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  }
+
   /// From now on this node is its home.
   expected<void> begin(std::uint64_t epoch, std::shared_ptr<const frozen_queue> came_with) {
     home_note note;
@@ -497,6 +502,7 @@ private:
     const std::lock_guard lock(mutex_);
     start_pool();
     parts_.log->info("queue", "this node is its home", {{"queue", name()}, {"epoch", std::to_string(epoch)}});
+    tell(event_topic::queue_owner_changed, {{"owner", parts_.node}, {"epoch", epoch}});
     cluster_->members->tell();
     return {};
   }
@@ -725,6 +731,7 @@ private:
                                 {"items", std::to_string(r.items)},
                                 {"took_ms", std::to_string(m.ms)},
                                 {"frozen_ms", std::to_string(m.frozen_ms)}};
+    if (r.moved) tell(event_topic::queue_moved, {{"from", parts_.node}, {"to", s.to}, {"by", by}, {"ms", m.ms}});
     if (r.moved)
       parts_.log->info("queue", "moved to node \"" + s.to + "\"", more);
     else
