@@ -292,14 +292,21 @@ expected<std::shared_ptr<hosted_queue>> node_runtime::open(config::queue_setting
                                                            const std::string& item_type) {
   const std::lock_guard one_at_a_time(opening_);
   std::uint64_t id = 0;
+  std::shared_ptr<hosted_queue> there_before;  // somebody else was faster
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return {errc::queue_closed, "queue \"" + s.name + "\": the node is stopping"};
-    if (const auto it = queues_.find(s.name); it != queues_.end()) {
-      // Somebody else was faster.
-      if (handler) return {errc::conflict, "queue \"" + s.name + "\": exists already in this node; use another name"};
-      return it->second;
-    }
+    if (const auto it = queues_.find(s.name); it != queues_.end()) there_before = it->second;
+  }
+  if (there_before) {
+    if (there_before->settings().unique != s.unique)
+      return {errc::conflict, "queue \"" + s.name + "\": is open in this node with the other uniqueness; set UNIQUE in [queue." + s.name + "]"};
+    if (handler)
+      if (auto ok = there_before->attach(std::move(handler), item_type); !ok) return ok.failure();
+    return there_before;
+  }
+  {
+    const std::lock_guard lock(mutex_);
     std::vector<config::queue_settings> open{s};
     for (const auto& [name, q] : queues_) open.push_back(q->settings());
     if (const auto clash = config::storage_conflicts(ini_, open); config::has_errors(clash)) return config::to_error(clash);
