@@ -47,4 +47,9 @@ job_status status_of(const finished_item& ended) {
   return st;
 }
 
+error no_such_job(const std::string& queue, item_id id) {
+  return {errc::not_found, "job " + to_string(job_id{queue, id}) +
+                             ": is not here; it was handled or removed a while ago, or never existed"};
+}
+
 }  // namespace caravan

@@ -14,4 +14,7 @@ namespace caravan {
 /// Of one that has no row any more.
 [[nodiscard]] job_status status_of(const finished_item& ended);
 
+/// not_found, for people.
+[[nodiscard]] error no_such_job(const std::string& queue, item_id id);
+
 }  // namespace caravan

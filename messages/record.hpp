@@ -72,7 +72,8 @@ enum class key_hold : std::uint8_t {
 
 using header_list = std::vector<std::pair<std::string, std::string>>;
 
-/// The first bytes of a payload that could not be opened: JSON text never looks like that.
+/// The first bytes of a sealed payload, on disk: the second is its version. Met outside of a storage only when it could not
+/// be opened. JSON text never looks like that.
 inline constexpr std::string_view sealed_mark("\x01\x01", 2);
 
 struct record {

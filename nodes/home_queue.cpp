@@ -8,6 +8,7 @@
 #include "integration/tracked_storage.hpp"
 #include "nodes/actor_queue.hpp"
 #include "nodes/ask_actor.hpp"
+#include "nodes/call_guard.hpp"
 #include "nodes/foreign_thread.hpp"
 
 #include <caf/all.hpp>
@@ -56,8 +57,7 @@ std::function<void(std::string_view)> killer(std::string_view side) {
 class home_queue_impl final : public home_queue {
 public:
   explicit home_queue_impl(host_parts parts)
-      : parts_(std::move(parts)), cluster_(parts_.cluster), guard_(std::make_shared<guard>()) {
-    guard_->self = this;
+      : parts_(std::move(parts)), cluster_(parts_.cluster), guard_(std::make_shared<call_guard<home_queue_impl>>(this)) {
     const foreign_thread here;
     const auto& s = parts_.settings;
     front_ = parts_.system->spawn(
@@ -202,11 +202,7 @@ public:
     return done(ask_actor<ack>(*parts_.system, p, caravan::set_max_workers{most}, ask_timeout,
                                "queue \"" + name() + "\": its workers"));
   }
-  expected<void> cancel(item_id item) override {
-    const auto done = ask<ack>(change_job{item, job_change::cancel});
-    if (!done) return done.failure();
-    return {};
-  }
+  expected<void> cancel(item_id item) override { return done(ask<ack>(change_job{item, job_change::cancel})); }
   expected<job_info> find(item_id item) override {
     auto st = ask<job_status>(find_job{item});
     if (!st) return st.failure();
@@ -354,21 +350,6 @@ public:
   }
 
 private:
-  /// For calls that may come after the end.
-  struct guard {
-    std::recursive_mutex mutex;
-    home_queue_impl* self = nullptr;
-    template <class Call>
-    void call(Call what) {
-      const std::lock_guard lock(mutex);
-      if (self) what(*self);
-    }
-    void drop() {
-      const std::lock_guard lock(mutex);
-      self = nullptr;
-    }
-  };
-
   [[nodiscard]] std::shared_ptr<actor_queue> mine() const {
     const std::lock_guard lock(mutex_);
     return mine_;
@@ -893,7 +874,7 @@ private:
 
   host_parts parts_;
   const std::shared_ptr<cluster_parts> cluster_;
-  const std::shared_ptr<guard> guard_;
+  const std::shared_ptr<call_guard<home_queue_impl>> guard_;
   queue_front_actor front_;
   std::mutex changing_;  ///< outermost: the home comes or goes
   mutable std::mutex mutex_;

@@ -6,6 +6,7 @@
 #include "integration/redis/redis_storage.hpp"
 #include "nodes/actor_queue.hpp"
 #include "nodes/ask_actor.hpp"
+#include "nodes/call_guard.hpp"
 #include "nodes/foreign_thread.hpp"
 #include "nodes/mesh.hpp"
 #include "nodes/ownership.hpp"
@@ -51,8 +52,7 @@ struct standby {
 class shared_queue final : public hosted_queue {
 public:
   shared_queue(host_parts parts, std::shared_ptr<storage> pushes)
-      : parts_(std::move(parts)), guard_(std::make_shared<guard>()) {
-    guard_->self = this;
+      : parts_(std::move(parts)), guard_(std::make_shared<call_guard<shared_queue>>(this)) {
     const foreign_thread here;
     const auto& s = parts_.settings;
     standby_.store = std::move(pushes);
@@ -246,21 +246,6 @@ public:
   }
 
 private:
-  /// For calls that may come after the end.
-  struct guard {
-    std::recursive_mutex mutex;
-    shared_queue* self = nullptr;
-    template <class Call>
-    void call(Call what) {
-      const std::lock_guard lock(mutex);
-      if (self) what(*self);
-    }
-    void drop() {
-      const std::lock_guard lock(mutex);
-      self = nullptr;
-    }
-  };
-
   [[nodiscard]] std::shared_ptr<actor_queue> mine() const {
     const std::lock_guard lock(mutex_);
     return mine_;
@@ -577,7 +562,7 @@ public:
 
 private:
   host_parts parts_;
-  const std::shared_ptr<guard> guard_;
+  const std::shared_ptr<call_guard<shared_queue>> guard_;
   standby standby_;
   std::shared_ptr<ownership::place> place_;
   mutable std::mutex mutex_;

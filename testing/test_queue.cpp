@@ -1,5 +1,7 @@
 #include "testing/test_queue.hpp"
 
+#include "actors/worker_pool/worker_pool_core.hpp"
+#include "actors/worker_pool/worker_threads.hpp"
 #include "integration/memory/memory_storage.hpp"
 #include "messages/job_phases.hpp"
 #include "nodes/actor_queue.hpp"
@@ -9,24 +11,6 @@
 namespace caravan::testing {
 
 using namespace std::chrono_literals;
-
-namespace {
-
-/// As a worker's thread does.
-batch_result run_guarded(runner& handler, const batch& work, const run_context& ctx) {
-  const auto failed = [&](const std::string& what) {
-    return whole_batch(work.items->size(), item_outcome::kind::failed, what);
-  };
-  try {
-    return handler.run(work, ctx);
-  } catch (const std::exception& e) {
-    return failed(std::string("the handler threw: ") + e.what());
-  } catch (...) {
-    return failed("the handler threw something that is no std::exception");
-  }
-}
-
-}  // namespace
 
 test_queue::test_queue(config::queue_settings settings, std::uint64_t id, std::shared_ptr<runner> handler,
                        std::uint64_t seed, surroundings& around)
@@ -143,7 +127,7 @@ void test_queue::call(const batch& work) {
   around_.in_handler = false;
   if (limit > 0ms && around_.clock.now() > ctx.deadline)
     rest = whole_batch(work.items->size(), item_outcome::kind::failed,
-                       "timed out: the handler ran longer than TIMEOUT = " + std::to_string(limit.count()) + " ms");
+                       timeout_text(limit));
   if (crashing_calls > 0) {
     --crashing_calls;
     const auto more = crashing_calls;
@@ -273,7 +257,7 @@ expected<job_info> test_queue::find(item_id id) {
   if (!found) return found.failure();
   const bool kept = *found && (*found)->state == record_state::done;
   if (const auto f = core_->find_finished(id); f && !kept) return to_job_info(status_of(*f));
-  if (!*found) return no_such_job(id);
+  if (!*found) return no_such_job(name(), id);
   return to_job_info(status_of(std::move(**found), core_->is_running(id), around_.clock.wall()));
 }
 
@@ -281,15 +265,10 @@ expected<void> test_queue::cancel(item_id id) {
   take();
   auto found = store_->find(id);
   if (!found) return found.failure();
-  if (!*found || core_->find_finished(id)) return no_such_job(id);
+  if (!*found || core_->find_finished(id)) return no_such_job(name(), id);
   const auto ok = core_->cancel(std::move(**found), now(), fx_);
   perform();
   return ok;
-}
-
-error test_queue::no_such_job(item_id id) const {
-  return {errc::not_found, "job " + to_string(job_id{name(), id}) +
-                               ": is not here; it was handled or removed a while ago, or never existed"};
 }
 
 }  // namespace caravan::testing

@@ -76,7 +76,6 @@ private:
   bool write();
   void call(const batch& work);
   [[nodiscard]] error unreachable() const;
-  [[nodiscard]] error no_such_job(item_id id) const;
 
   const config::queue_settings settings_;
   const std::uint64_t id_;

@@ -338,11 +338,6 @@ job_status status_of(pointer self, record&& r) {
   return status_of(std::move(r), running, self->state.parts.clock->wall());
 }
 
-caf::error no_such_job(pointer self, item_id id) {
-  return to_caf({errc::not_found, "job " + to_string(job_id{self->state.parts.settings.name, id}) +
-                                    ": is not here; it was handled or removed a while ago, or never existed"});
-}
-
 // A newer node may send enumerators that are unknown here.
 caf::error unknown_word(pointer self, std::string_view what) {
   return to_caf({errc::invalid_argument, "queue \"" + self->state.parts.settings.name + "\": its node does not know this " +
@@ -361,7 +356,7 @@ caf::result<job_status> find(pointer self, item_id id) {
         if (const auto f = self->state.core->find_finished(id); f && !kept) {
           promise.deliver(status_of(*f));
         } else if (found.records.empty()) {
-          promise.deliver(no_such_job(self, id));
+          promise.deliver(to_caf(no_such_job(self->state.parts.settings.name, id)));
         } else {
           promise.deliver(status_of(self, std::move(found.records.front())));
         }
@@ -449,7 +444,7 @@ caf::result<ack> change(pointer self, const change_job& c) {
         take_announced(self);  // the core must know the item before it changes it
         const bool kept = !found.records.empty() && found.records.front().state == record_state::done;
         if (found.records.empty() || (!kept && s.core->find_finished(c.id))) {
-          promise.deliver(no_such_job(self, c.id));
+          promise.deliver(to_caf(no_such_job(self->state.parts.settings.name, c.id)));
           perform(self);
           return;
         }

@@ -13,11 +13,11 @@ constexpr double reserve_ns = 1e6;
 constexpr std::size_t reserve_most = 8;
 constexpr double fast_call_ns = 2e6;          // calls shorter than this are worth a batch in reserve
 constexpr auto stop_moment = 200ms;           // for handlers that end when they are asked to
+}  // namespace
 
 std::string timeout_text(std::chrono::milliseconds timeout) {
   return "timed out: the handler ran longer than TIMEOUT = " + std::to_string(timeout.count()) + " ms";
 }
-}  // namespace
 
 void worker_pool_core::on_attached(time_point, pool_effects& fx) {
   attached_ = true;

@@ -13,6 +13,9 @@
 
 namespace caravan {
 
+/// Why the items of a call have failed that ran past its TIMEOUT.
+[[nodiscard]] std::string timeout_text(std::chrono::milliseconds timeout);
+
 /// What a pool's shell has to do after an event.
 struct pool_effects {
   std::size_t start = 0;             ///< worker threads to start

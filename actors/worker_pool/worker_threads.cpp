@@ -19,6 +19,8 @@ struct running_slot {
   bool abandoned = false;
 };
 
+}  // namespace
+
 batch_result run_guarded(runner& handler, const batch& work, const run_context& ctx) {
   const auto failed = [&](const std::string& what) {
     return whole_batch(work.items->size(), item_outcome::kind::failed, what);
@@ -33,8 +35,6 @@ batch_result run_guarded(runner& handler, const batch& work, const run_context& 
     return failed("the handler threw something that is no std::exception");
   }
 }
-
-}  // namespace
 
 struct worker_threads::shared {
   // Set while this thread reports: the report may drop the last handle of the pool, and so close it from in here.

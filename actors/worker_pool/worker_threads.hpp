@@ -11,6 +11,9 @@
 
 namespace caravan {
 
+/// Calls the handler; what it throws becomes a failed attempt of every item.
+[[nodiscard]] batch_result run_guarded(runner& handler, const batch& work, const run_context& ctx);
+
 /// The threads of one worker pool. They take batches from a common shelf, call the runner, and report.
 ///
 /// Thread safe. No CAF: `ended` is how the pool's actor learns of an answer. A handler that never returns keeps its

@@ -1,5 +1,7 @@
 #include "integration/sealed/key_ring.hpp"
 
+#include "messages/record.hpp"
+
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/rand.h>
@@ -19,7 +21,7 @@ namespace caravan {
 namespace {
 
 // On disk: to change it, add a version and keep opening this one.
-constexpr std::string_view mark("\x01\x01", 2);  // messages/record.hpp has it too, as sealed_mark
+constexpr auto mark = sealed_mark;
 constexpr std::size_t nonce_size = 12;
 constexpr std::size_t tag_size = 16;
 constexpr std::size_t id_size = 4;

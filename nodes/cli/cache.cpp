@@ -23,7 +23,7 @@ std::string hit_rate(const json& j) {
 }
 
 std::string one_path(const arguments& given) {
-  return "/v1/caches/" + segment(given.get("CACHE")) + "/" + segment(given.get("KEY"));
+  return "/v1/caches/" + path_segment(given.get("CACHE")) + "/" + path_segment(given.get("KEY"));
 }
 
 exit_code run_ls(const arguments& given) {
@@ -101,7 +101,7 @@ exit_code run_del(const arguments& given) {
 
 exit_code run_clear(const arguments& given) {
   client node(given);
-  const auto answer = node.ask({"POST", "/v1/caches/" + segment(given.get("CACHE")) + "/clear"});
+  const auto answer = node.ask({"POST", "/v1/caches/" + path_segment(given.get("CACHE")) + "/clear"});
   if (given.has("--json"))
     print_json(answer);
   else

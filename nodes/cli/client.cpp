@@ -162,21 +162,6 @@ nlohmann::ordered_json client::ask(const http_call& call) {
   return value;
 }
 
-std::string segment(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const auto b = static_cast<unsigned char>(c);
-    if ((b >= '0' && b <= '9') || (b >= 'a' && b <= 'z') || (b >= 'A' && b <= 'Z') || b == '-' || b == '_' ||
-        b == '.' || b == '~') {
-      out.push_back(c);
-    } else {
-      constexpr std::string_view hex = "0123456789ABCDEF";
-      out += {'%', hex[b >> 4], hex[b & 15]};
-    }
-  }
-  return out;
-}
-
 std::string words_of(const http_answer& answer) {
   const auto body = nlohmann::json::parse(answer.body, nullptr, false);
   auto text = body.is_object() ? body.value("detail", "") : std::string{};

@@ -3,6 +3,7 @@
 /// The HTTP client of the verbs.
 
 #include "nodes/cli/verb.hpp"
+#include "nodes/client/node_caller.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -21,7 +22,7 @@ struct http_answer {
 
 struct http_call {
   std::string method = "GET";
-  std::string path;  ///< "/v1/queues"; see segment()
+  std::string path;  ///< "/v1/queues"; see path_segment()
   std::string body{};
   std::string content_type{"application/json"};
   std::string idempotency_key{};
@@ -54,8 +55,6 @@ private:
   void* curl_ = nullptr;  ///< CURL*, whose header stays in client.cpp
 };
 
-/// One segment of a path, percent-encoded.
-[[nodiscard]] std::string segment(std::string_view text);
 /// The words of a problem+json answer, or what else is to be said about it.
 [[nodiscard]] std::string words_of(const http_answer& answer);
 

@@ -101,7 +101,7 @@ exit_code run_moves(const arguments& given) {
 
 exit_code run_who_owns(const arguments& given) {
   client node(given);
-  const auto answer = node.ask({.path = "/v1/queues/" + segment(given.get("QUEUE"))});
+  const auto answer = node.ask({.path = "/v1/queues/" + path_segment(given.get("QUEUE"))});
   if (given.has("--json"))
     print_json({{"queue", answer["name"]}, {"owner", answer["owner"]}});
   else
@@ -131,7 +131,7 @@ exit_code run_uncordon(const arguments& given) { return post(given, "uncordon");
 
 exit_code run_move(const arguments& given) {
   client node(given);
-  const auto path = "/v1/queues/" + segment(given.get("QUEUE"));
+  const auto path = "/v1/queues/" + path_segment(given.get("QUEUE"));
   const auto to = given.get("--to");
   const http_call move{.method = "POST",
                        .path = path + "/move",

@@ -39,7 +39,7 @@ cell status_cell(const std::string& status) {
   return {status.empty() ? "-" : status, paint};
 }
 
-std::string path_of(const arguments& given) { return "/v1/cron/" + segment(given.get("TASK")); }
+std::string path_of(const arguments& given) { return "/v1/cron/" + path_segment(given.get("TASK")); }
 
 exit_code run_ls(const arguments& given) {
   client node(given);

@@ -78,7 +78,7 @@ void print_line(const stream_reader::message& m, bool as_json) {
 std::string query_of(const arguments& given) {
   std::string out;
   const auto add = [&](const char* name, const std::string& value) {
-    out += (out.empty() ? "?" : "&") + std::string(name) + "=" + segment(value);
+    out += (out.empty() ? "?" : "&") + std::string(name) + "=" + path_segment(value);
   };
   std::string topics;
   for (const auto& t : given.all("--topic")) topics += (topics.empty() ? "" : ",") + t;

@@ -31,9 +31,9 @@ exit_code run_ls(const arguments& given) {
   // In pages, as many as asked for.
   while (static_cast<std::int64_t>(jobs.size()) < *wanted) {
     const auto limit = std::min<std::int64_t>(*wanted - static_cast<std::int64_t>(jobs.size()), 1000);
-    auto page = node.ask({"GET", "/v1/queues/" + segment(given.get("QUEUE")) + "/jobs?state=" +
-                                     segment(given.get("--state", "waiting")) + "&limit=" + std::to_string(limit) +
-                                     (after.empty() ? "" : "&after=" + segment(after))});
+    auto page = node.ask({"GET", "/v1/queues/" + path_segment(given.get("QUEUE")) + "/jobs?state=" +
+                                     path_segment(given.get("--state", "waiting")) + "&limit=" + std::to_string(limit) +
+                                     (after.empty() ? "" : "&after=" + path_segment(after))});
     for (auto& j : page["jobs"]) jobs.push_back(std::move(j));
     after = text(page, "next");
     if (after.empty()) break;
@@ -63,7 +63,7 @@ exit_code run_ls(const arguments& given) {
 
 exit_code run_show(const arguments& given) {
   client node(given);
-  const auto job = node.ask({"GET", "/v1/jobs/" + segment(given.get("ID"))});
+  const auto job = node.ask({"GET", "/v1/jobs/" + path_segment(given.get("ID"))});
   if (given.has("--json"))
     print_json(job);
   else
@@ -77,7 +77,7 @@ exit_code run_show(const arguments& given) {
 
 exit_code change(const arguments& given, const std::string& method, const std::string& action, const char* said) {
   client node(given);
-  const auto answer = node.ask({method, "/v1/jobs/" + segment(given.get("ID")) + action});
+  const auto answer = node.ask({method, "/v1/jobs/" + path_segment(given.get("ID")) + action});
   if (given.has("--json"))
     print_json(answer);
   else
@@ -107,7 +107,7 @@ exit_code change_all(const arguments& given, const std::string& action) {
   std::uint64_t matched = 0;
   std::uint64_t changed = 0;
   for (;;) {
-    const auto part = node.ask({"POST", "/v1/queues/" + segment(given.get("QUEUE")) + "/jobs/" + action, body.dump()});
+    const auto part = node.ask({"POST", "/v1/queues/" + path_segment(given.get("QUEUE")) + "/jobs/" + action, body.dump()});
     seen += part.value("seen", std::uint64_t{0});
     matched += part.value("matched", std::uint64_t{0});
     changed += part.value("changed", std::uint64_t{0});

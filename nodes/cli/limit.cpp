@@ -59,7 +59,7 @@ exit_code run_set(const arguments& given) {
   if (given.has("--burst")) body["burst"] = whole(given, "--burst");
   if (given.has("--per")) body["per"] = given.get("--per");
   client node(given);
-  const auto answer = node.ask({"PUT", "/v1/limits/" + segment(given.get("LIMIT")) + "/rate", body.dump()});
+  const auto answer = node.ask({"PUT", "/v1/limits/" + path_segment(given.get("LIMIT")) + "/rate", body.dump()});
   if (given.has("--json"))
     print_json(answer);
   else
@@ -72,7 +72,7 @@ exit_code run_reset(const arguments& given) {
   client node(given);
   const auto body =
       nlohmann::json{{"key", given.get("KEY")}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  const auto answer = node.ask({"POST", "/v1/limits/" + segment(given.get("LIMIT")) + "/reset", body});
+  const auto answer = node.ask({"POST", "/v1/limits/" + path_segment(given.get("LIMIT")) + "/reset", body});
   if (given.has("--json"))
     print_json(answer);
   else
@@ -82,7 +82,7 @@ exit_code run_reset(const arguments& given) {
 
 exit_code run_top(const arguments& given) {
   client node(given);
-  const auto answer = node.ask({"GET", "/v1/limits/" + segment(given.get("LIMIT"))});
+  const auto answer = node.ask({"GET", "/v1/limits/" + path_segment(given.get("LIMIT"))});
   if (given.has("--json")) {
     print_json(answer["top"]);
     return exit_done;

@@ -28,7 +28,7 @@ std::string text(const json& j, const char* name) {
 }
 
 std::string path_of(const std::string& key, const std::string& verb = {}) {
-  return "/v1/locks/" + segment(key) + (verb.empty() ? "" : "/" + verb);
+  return "/v1/locks/" + path_segment(key) + (verb.empty() ? "" : "/" + verb);
 }
 
 milliseconds duration(const arguments& given, const std::string& name, milliseconds fallback, milliseconds least,

@@ -54,7 +54,7 @@ public:
   pusher(client& node, const arguments& given)
       : node_(node),
         queue_(given.get("QUEUE")),
-        path_("/v1/queues/" + segment(queue_) + "/jobs"),
+        path_("/v1/queues/" + path_segment(queue_) + "/jobs"),
         run_(given.get("--idempotency-key", random_run())),
         quiet_(given.has("--quiet") || given.has("--json")) {
     for (const auto* name : {"delay", "at", "key", "timeout", "order-by", "deadline", "retry", "unique-until", "unique-for", "retention"})

@@ -18,7 +18,7 @@ exit_code control(const arguments& given, const std::string& action, const json&
                   std::chrono::milliseconds timeout = 30s) {
   client node(given);
   const auto answer = node.ask({.method = "POST",
-                                .path = "/v1/queues/" + segment(given.get("QUEUE")) + "/" + action,
+                                .path = "/v1/queues/" + path_segment(given.get("QUEUE")) + "/" + action,
                                 .body = body.dump(-1, ' ', false, json::error_handler_t::replace),
                                 .timeout = timeout});
   if (given.has("--json")) {
@@ -60,7 +60,7 @@ exit_code run_flush(const arguments& given) {
 exit_code run_purge(const arguments& given) {
   if (given.has("--dry-run")) {
     client node(given);
-    const auto q = node.ask({"GET", "/v1/queues/" + segment(given.get("QUEUE"))});
+    const auto q = node.ask({"GET", "/v1/queues/" + path_segment(given.get("QUEUE"))});
     const auto state = given.get("--state");
     if (!q.contains(state) || (state != "waiting" && state != "delayed" && state != "dead"))
       throw stop(exit_usage, "--state " + state + ": there are waiting, delayed and dead");

@@ -60,7 +60,7 @@ exit_code run_ls(const arguments& given) {
 
 exit_code run_inspect(const arguments& given) {
   client node(given);
-  const auto answer = node.ask({"GET", "/v1/queues/" + segment(given.get("QUEUE"))});
+  const auto answer = node.ask({"GET", "/v1/queues/" + path_segment(given.get("QUEUE"))});
   if (given.has("--json"))
     print_json(answer);
   else

@@ -218,7 +218,7 @@ exit_code order(const arguments& given, const std::string& verb, const std::stri
   std::string refused;
   on_every_node(given, [&](client& node) {
     const auto answer =
-        node.send({.method = "POST", .path = "/v1/workers/" + segment(name) + "/" + verb, .body = body});
+        node.send({.method = "POST", .path = "/v1/workers/" + path_segment(name) + "/" + verb, .body = body});
     if (answer.status == 200)
       done = json::parse(answer.body, nullptr, false);
     else if (answer.status != 404 || refused.empty())
